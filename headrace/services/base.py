@@ -1,0 +1,102 @@
+"""The contract between a service and the runtime that drives it.
+
+A service declares what it reads and writes and works on leased rows; the runtime (`replica.py`) leases,
+writes, acknowledges, hands back and reports. Services never call each other: they meet in the queue.
+"""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from headrace.services.options import PolicyOptions
+from headrace.transferqueue import Client, Rows
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flow:
+    """Figures of the run that more than one service needs."""
+
+    table: str
+    steps: int
+    first_step: int
+    samples_per_prompt: int
+    prompts_per_step: int
+    staleness: float
+    no_progress_timeout_s: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """What a replica knows of its run."""
+
+    run: str
+    run_dir: Path
+    node: str
+    """Name of the graph's node, which is also the task's name in the queue."""
+    replica: str
+    """Name of this copy, e.g. "answers/0"; the holder of its leases."""
+    seed: int
+    client: Client
+    options: Any
+    """The node's dataclass of `options.py`, as resolved by the planner."""
+    policy: PolicyOptions | None
+    """The policy that the node serves or trains."""
+    flow: Flow
+    """The run's figures that more than one service needs."""
+    report: "Report"
+
+
+class Report(Protocol):
+    """Telemetry: fire and forget; a dead collector never disturbs the service."""
+
+    def metrics(self, values: Mapping[str, float], *, step: int | None = None) -> None: ...
+    def event(self, kind: str, **detail: Any) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """Columns written for some of the leased rows.
+
+    `columns[c]` has one value per uid.
+    """
+
+    uids: np.ndarray
+    columns: Mapping[str, Sequence[Any] | np.ndarray] = field(repr=False)
+
+
+class Service(Protocol):
+    """Works on leased rows: rollout, reward, reference."""
+
+    capacity: int
+    """Rows that may be in flight at once; the runtime leases up to it."""
+
+    async def setup(self, context: Context) -> None: ...
+
+    def process(self, rows: Rows) -> AsyncIterator[Output]:
+        """Yields outputs as they finish; the rows of an output are written at once.
+
+        A raised error hands the unwritten rows of this lease back with the error as the reason.
+        """
+        ...
+
+    async def close(self) -> None: ...
+
+
+class Weighted(Protocol):
+    """A service that serves a policy's weights: the runtime pulls, it loads and confirms."""
+
+    version: int
+    """The version that new rows would be begun with: loaded and confirmed, never merely sent."""
+
+    async def load(self, version: int, weights: Mapping[str, Any]) -> None: ...
+
+
+class Loop(Protocol):
+    """A service that leads its own loop on the queue: source, trainer."""
+
+    async def setup(self, context: Context) -> None: ...
+    async def run(self) -> None: ...
+    async def close(self) -> None: ...

@@ -1,0 +1,183 @@
+"""What a user may set on each service; the graph's nodes and the command line's help are made from it.
+
+Plain data that imports nothing heavy, so that a dataflow is parsed and checked before torch is loaded.
+A union is keyed on `kind`, and a bare string stands for `{kind: <string>}` with every default.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptimizerOptions:
+    """AdamW and its learning-rate schedule."""
+
+    lr: float = 1e-3
+    """Peak learning rate."""
+    betas: tuple[float, float] = (0.9, 0.95)
+    """Decay of the gradient's and the squared gradient's moving averages."""
+    eps: float = 1e-8
+    """Added to the root of the second moment."""
+    weight_decay: float = 0.0
+    """Decoupled weight decay, per step and unit of learning rate."""
+    max_grad_norm: float = 1.0
+    """Global gradient norm above which the gradient is scaled down."""
+    schedule: Literal["constant", "linear", "cosine"] = "constant"
+    """Decay of the learning rate after the warm-up, to 0 at the last step."""
+    warmup_steps: int = 0
+    """Optimizer steps of linear warm-up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyOptions:
+    """A trainable model."""
+
+    model: str
+    """A recipe's name (tiny-copier, smollm2-135m-instruct), a folder, or a hub id that is in the local cache."""
+    dtype: Literal["float32", "float64", "bfloat16"] = "float32"
+    """Type of weights and activations."""
+    optimizer: OptimizerOptions = field(default_factory=OptimizerOptions)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyData:
+    """Copy the letters: 'abca>' is to be answered with 'abca' and the end token."""
+
+    kind: Literal["copy"] = "copy"
+    letters: int = 4
+    """Length of each word."""
+    alphabet: str = "abcdefghij"
+    """Letters drawn from, uniformly."""
+    size: int = 1_000_000
+    """Prompts per epoch; each is drawn from its index, so none is stored."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReasoningGymData:
+    """Procedural tasks of the `reasoning-gym` package, with their own verifiers."""
+
+    kind: Literal["reasoning_gym"] = "reasoning_gym"
+    task: str = "basic_arithmetic"
+    """Name of the task set."""
+    size: int = 2_000
+    """Prompts per epoch."""
+    config: dict[str, Any] = field(default_factory=dict)
+    """Keys of the task set's own configuration, e.g. {min_digits: 1}."""
+    system_prompt: str | None = None
+    """System message put before each question; None: the model's own default."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyVerifier:
+    """`exact_weight` for the whole word, the rest for the share of right positions; reports `exact`."""
+
+    kind: Literal["copy"] = "copy"
+    exact_weight: float = 0.5
+    """Part of the reward given for an exact answer only, from 0 to 1."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReasoningGymVerifier:
+    """The task set's own `score_answer`; `exact` is 1 where the score is 1."""
+
+    kind: Literal["reasoning_gym"] = "reasoning_gym"
+    timeout_s: float = 10.0
+    """Seconds one answer may take; beyond, the verifier's process is replaced and the row is invalid."""
+    format_weight: float = 0.0
+    """Part of the reward given for an answer that has the asked form, from 0 to 1."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrpoOptions:
+    """Group relative policy optimisation (arXiv 2402.03300) with an asymmetric clip (arXiv 2503.14476)."""
+
+    kind: Literal["grpo"] = "grpo"
+    clip_low: float = 0.2
+    """The ratio is clipped below at 1 - clip_low."""
+    clip_high: float = 0.28
+    """The ratio is clipped above at 1 + clip_high."""
+    kl_coef: float = 0.0
+    """Weight of the divergence from the reference policy in the loss; 0: none, and no reference node."""
+    kl_estimator: Literal["k1", "k2", "k3"] = "k3"
+    """Estimator of the divergence (joschu.net/blog/kl-approx.html)."""
+    reduction: Literal["token_mean", "sequence_mean", "sequence_sum", "prompt_mean"] = "token_mean"
+    """How token losses become one number."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placed:
+    """Keys that every node has."""
+
+    replicas: int = 1
+    """Copies of the service, each a process of its own."""
+    threads: int | None = None
+    """Compute threads of a replica; None: one for each core of the machine."""
+    cpus: float = 0.0
+    """Cores reserved for a replica on the cluster; 0: it shares."""
+    gpus: float = 0.0
+    """GPUs reserved for a replica on the cluster."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SourceOptions(Placed):
+    """Writes prompts, one row per sample to come."""
+
+    dataset: CopyData | ReasoningGymData
+    samples_per_prompt: int = 8
+    """G: answers asked for each prompt; the group over which advantages are normalised."""
+    epochs: int | None = None
+    """Passes over the data; None: as many as the steps need."""
+    shuffle: bool = True
+    """Draw each epoch in its own order, from the run's seed."""
+    ahead_steps: float = 2.0
+    """Prompts kept waiting beyond what the staleness admits, in steps."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RolloutOptions(Placed):
+    """Generates answers with a policy's newest weights."""
+
+    engine: Literal["torch", "fake"] = "torch"
+    """What generates: a Hugging Face model in this process, or a scripted stand-in."""
+    max_new_tokens: int = 16
+    """Longest answer, in tokens."""
+    temperature: float = 1.0
+    """Sampling temperature; log-probabilities are those of the tempered distribution."""
+    max_concurrent: int = 256
+    """Sequences decoded at once by a replica."""
+    over_new_weights: Literal["finish", "swap"] = "swap"
+    """What samples in flight do when new weights arrive: finish on the old ones, or go on with the new."""
+    fake: dict[str, Any] = field(default_factory=dict)
+    """Script of the fake engine; see `services/rollout/engines/fake.py`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RewardOptions(Placed):
+    """Scores answers: a value, invalid with a reason, or an error to retry."""
+
+    verifier: CopyVerifier | ReasoningGymVerifier
+    max_error_rate: float = 0.5
+    """Share of scorings that may raise over the last 256 before the service gives up."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReferenceOptions(Placed):
+    """Log-probabilities of the answers under the policy's initial weights."""
+
+    micro_batch_tokens: int = 8192
+    """Tokens per forward pass, prompts counted once per group."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainerOptions(Placed):
+    """Turns batches of whole groups into new versions of its policy."""
+
+    algorithm: GrpoOptions
+    prompts_per_step: int = 32
+    """Groups in one training step."""
+    micro_batch_tokens: int = 8192
+    """Tokens per forward and backward pass, prompts counted once per group; the update does not depend on it."""
+    checkpoint_every: int = 50
+    """Steps between checkpoints; the last step always makes one. 0: only the last."""
+    keep_checkpoints: int = 2
+    """Newest checkpoints kept."""

@@ -1,0 +1,69 @@
+"""An engine only generates: token ids in, token ids, log-probabilities and versions out.
+
+Invariant: the ids an engine returned are the ids trained on; every token carries the version of the
+weights that made it, and its log-probability is that of the distribution it was sampled from.
+"""
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+FinishReason = Literal["stop", "length"]
+OverNewWeights = Literal["finish", "swap"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampling:
+    """How tokens are drawn; the log-probabilities are those under `temperature`."""
+
+    temperature: float = 1.0
+    max_new_tokens: int = 16
+    stop_token_ids: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """One sample to generate. Requests of one `group` share `prompt_ids` and its prefill."""
+
+    uid: int
+    group: int
+    prompt_ids: np.ndarray = field(repr=False)
+    seed: int
+    """Seeds this sample's own random stream, so that batching never changes what is drawn."""
+    carry: Mapping[str, Any] | None = None
+    """`token_ids`, `logprobs`, `versions` of an interrupted generation to go on from."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Completion:
+    """A finished sample: arrays [T] of equal length, the stop token included when it was drawn."""
+
+    uid: int
+    token_ids: np.ndarray = field(repr=False)
+    logprobs: np.ndarray = field(repr=False)
+    versions: np.ndarray = field(repr=False)
+    finish_reason: FinishReason
+
+
+class Engine(Protocol):
+    """Continuous batching behind three calls; one decode loop per engine."""
+
+    version: int
+
+    def generate(self, requests: Sequence[Request]) -> AsyncIterator[list[Completion]]:
+        """Yields what finished since the last yield, whole groups together, until all have."""
+        ...
+
+    async def load(self, version: int, weights: Mapping[str, Any]) -> None:
+        """Takes new weights between decode steps; `over_new_weights` says what in-flight samples do.
+
+        `finish`: they finish on the old weights first, and none starts meanwhile;
+        `swap`: they go on with the new weights, their cache kept; later tokens carry the new version.
+        """
+        ...
+
+    def stats(self) -> dict[str, float]: ...
+
+    async def close(self) -> None: ...
