@@ -25,6 +25,8 @@ class Flow:
     samples_per_prompt: int
     prompts_per_step: int
     staleness: float
+    temperature: float
+    """Of the rollouts that feed the trainer: both sides take log-probabilities under it."""
     no_progress_timeout_s: float
 
 
