@@ -68,6 +68,15 @@ class ReasoningGymData:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class JsonlData:
+    """One prompt a line: an object with `prompt` (text, or chat messages); the rest goes to the verifier."""
+
+    kind: Literal["jsonl"] = "jsonl"
+    path: str
+    """The file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CopyVerifier:
     """`exact_weight` for the whole word, the rest for the share of right positions; reports `exact`."""
 
@@ -85,6 +94,17 @@ class ReasoningGymVerifier:
     """Seconds one answer may take; beyond, the verifier's process is replaced and the row is invalid."""
     format_weight: float = 0.0
     """Part of the reward given for an answer that has the asked form, from 0 to 1."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PythonVerifier:
+    """A function of yours, `function(response: str, example: dict) -> float`, run in a process of its own."""
+
+    kind: Literal["python"] = "python"
+    function: str
+    """Where it is: `module:function`, or `path/to/file.py:function`."""
+    timeout_s: float = 10.0
+    """Seconds one answer may take; beyond, the verifier's process is replaced and the row is invalid."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,7 +142,7 @@ class Placed:
 class SourceOptions(Placed):
     """Writes prompts, one row per sample to come."""
 
-    dataset: CopyData | ReasoningGymData
+    dataset: CopyData | ReasoningGymData | JsonlData
     samples_per_prompt: int = 8
     """G: answers asked for each prompt; the group over which advantages are normalised."""
     epochs: int | None = None
@@ -155,7 +175,7 @@ class RolloutOptions(Placed):
 class RewardOptions(Placed):
     """Scores answers: a value, invalid with a reason, or an error to retry."""
 
-    verifier: CopyVerifier | ReasoningGymVerifier
+    verifier: CopyVerifier | ReasoningGymVerifier | PythonVerifier
     max_error_rate: float = 0.5
     """Share of scorings that may raise over the last 256 before the service gives up."""
 
