@@ -5,26 +5,56 @@ A union is keyed on `kind`, and a bare string stands for `{kind: <string>}` with
 """
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Range:
+    """Bounds of a number, checked before launch; None leaves a side open."""
+
+    ge: float | None = None
+    gt: float | None = None
+    le: float | None = None
+    lt: float | None = None
+
+    def holds(self, value: float) -> bool:
+        return (
+            (self.ge is None or value >= self.ge)
+            and (self.gt is None or value > self.gt)
+            and (self.le is None or value <= self.le)
+            and (self.lt is None or value < self.lt)
+        )
+
+    def __str__(self) -> str:
+        bounds = (("at least", self.ge), ("above", self.gt), ("at most", self.le), ("below", self.lt))
+        return " and ".join(f"{words} {bound:g}" for words, bound in bounds if bound is not None)
+
+
+Count = Annotated[int, Range(ge=1)]
+Natural = Annotated[int, Range(ge=0)]
+Positive = Annotated[float, Range(gt=0)]
+NonNegative = Annotated[float, Range(ge=0)]
+Share = Annotated[float, Range(ge=0, le=1)]
+Decay = Annotated[float, Range(ge=0, lt=1)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptimizerOptions:
     """AdamW and its learning-rate schedule."""
 
-    lr: float = 1e-3
+    lr: NonNegative = 1e-3
     """Peak learning rate."""
-    betas: tuple[float, float] = (0.9, 0.95)
+    betas: tuple[Decay, Decay] = (0.9, 0.95)
     """Decay of the gradient's and the squared gradient's moving averages."""
-    eps: float = 1e-8
+    eps: Positive = 1e-8
     """Added to the root of the second moment."""
-    weight_decay: float = 0.0
+    weight_decay: NonNegative = 0.0
     """Decoupled weight decay, per step and unit of learning rate."""
-    max_grad_norm: float = 1.0
+    max_grad_norm: Positive = 1.0
     """Global gradient norm above which the gradient is scaled down."""
     schedule: Literal["constant", "linear", "cosine"] = "constant"
     """Decay of the learning rate after the warm-up, to 0 at the last step."""
-    warmup_steps: int = 0
+    warmup_steps: Natural = 0
     """Optimizer steps of linear warm-up."""
 
 
@@ -44,11 +74,11 @@ class CopyData:
     """Copy the letters: 'abca>' is to be answered with 'abca' and the end token."""
 
     kind: Literal["copy"] = "copy"
-    letters: int = 4
+    letters: Count = 4
     """Length of each word."""
     alphabet: str = "abcdefghij"
     """Letters drawn from, uniformly."""
-    size: int = 1_000_000
+    size: Count = 1_000_000
     """Prompts per epoch; each is drawn from its index, so none is stored."""
 
 
@@ -59,7 +89,7 @@ class ReasoningGymData:
     kind: Literal["reasoning_gym"] = "reasoning_gym"
     task: str = "basic_arithmetic"
     """Name of the task set."""
-    size: int = 2_000
+    size: Count = 2_000
     """Prompts per epoch."""
     config: dict[str, Any] = field(default_factory=dict)
     """Keys of the task set's own configuration, e.g. {min_digits: 1}."""
@@ -81,7 +111,7 @@ class CopyVerifier:
     """`exact_weight` for the whole word, the rest for the share of right positions; reports `exact`."""
 
     kind: Literal["copy"] = "copy"
-    exact_weight: float = 0.5
+    exact_weight: Share = 0.5
     """Part of the reward given for an exact answer only, from 0 to 1."""
 
 
@@ -90,9 +120,9 @@ class ReasoningGymVerifier:
     """The task set's own `score_answer`; `exact` is 1 where the score is 1."""
 
     kind: Literal["reasoning_gym"] = "reasoning_gym"
-    timeout_s: float = 10.0
+    timeout_s: Positive = 10.0
     """Seconds one answer may take; beyond, the verifier's process is replaced and the row is invalid."""
-    format_weight: float = 0.0
+    format_weight: Share = 0.0
     """Part of the reward given for an answer that has the asked form, from 0 to 1."""
 
 
@@ -103,7 +133,7 @@ class PythonVerifier:
     kind: Literal["python"] = "python"
     function: str
     """Where it is: `module:function`, or `path/to/file.py:function`."""
-    timeout_s: float = 10.0
+    timeout_s: Positive = 10.0
     """Seconds one answer may take; beyond, the verifier's process is replaced and the row is invalid."""
 
 
@@ -112,11 +142,11 @@ class GrpoOptions:
     """Group relative policy optimisation (arXiv 2402.03300) with an asymmetric clip (arXiv 2503.14476)."""
 
     kind: Literal["grpo"] = "grpo"
-    clip_low: float = 0.2
+    clip_low: Share = 0.2
     """The ratio is clipped below at 1 - clip_low."""
-    clip_high: float = 0.28
+    clip_high: NonNegative = 0.28
     """The ratio is clipped above at 1 + clip_high."""
-    kl_coef: float = 0.0
+    kl_coef: NonNegative = 0.0
     """Weight of the divergence from the reference policy in the loss; 0: none, and no reference node."""
     kl_estimator: Literal["k1", "k2", "k3"] = "k3"
     """Estimator of the divergence (joschu.net/blog/kl-approx.html)."""
@@ -128,13 +158,13 @@ class GrpoOptions:
 class Placed:
     """Keys that every node has."""
 
-    replicas: int = 1
+    replicas: Count = 1
     """Copies of the service, each a process of its own."""
-    threads: int | None = None
+    threads: Count | None = None
     """Compute threads of a replica; None: one for each core of the machine."""
-    cpus: float = 0.0
+    cpus: NonNegative = 0.0
     """Cores reserved for a replica on the cluster; 0: it shares."""
-    gpus: float = 0.0
+    gpus: NonNegative = 0.0
     """GPUs reserved for a replica on the cluster."""
 
 
@@ -143,13 +173,13 @@ class SourceOptions(Placed):
     """Writes prompts, one row per sample to come."""
 
     dataset: CopyData | ReasoningGymData | JsonlData
-    samples_per_prompt: int = 8
+    samples_per_prompt: Count = 8
     """G: answers asked for each prompt; the group over which advantages are normalised."""
-    epochs: int | None = None
+    epochs: Count | None = None
     """Passes over the data; None: as many as the steps need."""
     shuffle: bool = True
     """Draw each epoch in its own order, from the run's seed."""
-    ahead_steps: float = 2.0
+    ahead_steps: NonNegative = 2.0
     """Prompts kept waiting beyond what the staleness admits, in steps."""
 
 
@@ -159,11 +189,11 @@ class RolloutOptions(Placed):
 
     engine: Literal["torch", "fake"] = "torch"
     """What generates: a Hugging Face model in this process, or a scripted stand-in."""
-    max_new_tokens: int = 16
+    max_new_tokens: Count = 16
     """Longest answer, in tokens."""
-    temperature: float = 1.0
+    temperature: Positive = 1.0
     """Sampling temperature; log-probabilities are those of the tempered distribution."""
-    max_concurrent: int = 256
+    max_concurrent: Count = 256
     """Sequences decoded at once by a replica."""
     over_new_weights: Literal["finish", "swap"] = "swap"
     """What samples in flight do when new weights arrive: finish on the old ones, or go on with the new."""
@@ -176,7 +206,7 @@ class RewardOptions(Placed):
     """Scores answers: a value, invalid with a reason, or an error to retry."""
 
     verifier: CopyVerifier | ReasoningGymVerifier | PythonVerifier
-    max_error_rate: float = 0.5
+    max_error_rate: Share = 0.5
     """Share of scorings that may raise over the last 256 before the service gives up."""
 
 
@@ -184,7 +214,7 @@ class RewardOptions(Placed):
 class ReferenceOptions(Placed):
     """Log-probabilities of the answers under the policy's initial weights."""
 
-    micro_batch_tokens: int = 8192
+    micro_batch_tokens: Count = 8192
     """Tokens per forward pass, prompts counted once per group."""
 
 
@@ -193,11 +223,11 @@ class TrainerOptions(Placed):
     """Turns batches of whole groups into new versions of its policy."""
 
     algorithm: GrpoOptions
-    prompts_per_step: int = 32
+    prompts_per_step: Count = 32
     """Groups in one training step."""
-    micro_batch_tokens: int = 8192
+    micro_batch_tokens: Count = 8192
     """Tokens per forward and backward pass, prompts counted once per group; the update does not depend on it."""
-    checkpoint_every: int = 50
+    checkpoint_every: Natural = 50
     """Steps between checkpoints; the last step always makes one. 0: only the last."""
-    keep_checkpoints: int = 2
+    keep_checkpoints: Count = 2
     """Newest checkpoints kept."""
