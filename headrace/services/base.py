@@ -44,8 +44,13 @@ class Context:
     client: Client
     options: Any
     """The node's dataclass of `options.py`, as resolved by the planner."""
-    policy: PolicyOptions | None
-    """The policy that the node serves or trains."""
+    shared_dir: Path
+    """Folder of the run in this node's shared memory."""
+    resume: Path | None
+    """The checkpoint that the run goes on from; None at the start."""
+    policy_name: str
+    policy: PolicyOptions
+    """The policy that the node serves, trains, or whose tokens it reads."""
     flow: Flow
     """The run's figures that more than one service needs."""
     report: "Report"

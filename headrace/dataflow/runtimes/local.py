@@ -1,0 +1,68 @@
+"""`runtime: local`: the services of a graph as tasks of one process, for a debugger and for fast tests.
+
+The same services, queue and messages as under Ray; only the processes are missing.
+"""
+
+import asyncio
+import os
+from pathlib import Path
+
+import zmq.asyncio
+
+from headrace.services.host import Assignment, Hosted
+from headrace.transferqueue import Controller
+
+QUEUE_ADDRESS = "inproc://headrace"
+
+
+class LocalHandle:
+    pid = os.getpid()
+
+    def __init__(self, hosted: Hosted) -> None:
+        self._hosted = hosted
+        self._running = asyncio.ensure_future(hosted.run())
+
+    async def wait(self) -> None:
+        await asyncio.shield(self._running)
+
+    async def stop(self, timeout_s: float) -> None:
+        async with asyncio.timeout(timeout_s):
+            await self._hosted.stop()
+            await asyncio.wait({self._running})
+
+
+class LocalQueue:
+    pid = os.getpid()
+
+    def __init__(self, controller: Controller) -> None:
+        self._controller = controller
+
+    async def wait(self) -> None:
+        await self._controller.closed()
+
+    async def stop(self, timeout_s: float) -> None:
+        async with asyncio.timeout(timeout_s):
+            await self._controller.__aexit__(None, None, None)
+
+
+class LocalRuntime:
+    def __init__(self) -> None:
+        self.zmq_context = zmq.asyncio.Context()
+
+    async def open(self) -> None:
+        """Nothing to begin."""
+
+    async def start_queue(self, directory: Path) -> tuple[str, LocalQueue]:
+        controller = Controller(directory, QUEUE_ADDRESS, context=self.zmq_context)
+        await controller.__aenter__()
+        return controller.address, LocalQueue(controller)
+
+    async def start(self, assignment: Assignment) -> LocalHandle:
+        if assignment.kind in ("rollout", "reference", "trainer"):
+            import torch
+
+            torch.set_num_threads(max(torch.get_num_threads(), assignment.threads))
+        return LocalHandle(Hosted(assignment, zmq_context=self.zmq_context))
+
+    async def close(self) -> None:
+        self.zmq_context.destroy(linger=0)

@@ -1,0 +1,98 @@
+"""Keeps the replicas of a run alive, and says when a role has no way to go on.
+
+    started ─► served ─► over                        its work is done, or it was stopped
+       ▲          └─► gave up or died ─► leases back ─► back-off ─┐
+       └──────────────────────────────────────────────────────────┘   at most `max_restarts` times in a row
+
+Invariant: a dead replica's leases are back in the queue before its replacement starts. A run goes on while
+each role has a replica left; a role that lost its last raises RoleLost with the cause.
+"""
+
+import asyncio
+import time
+from collections import Counter
+
+from headrace.dataflow.runtimes.base import Handle, ReplicaDied, Runtime
+from headrace.services.base import Report
+from headrace.services.errors import ReplicaFailed
+from headrace.services.host import Assignment
+from headrace.transferqueue import Client
+
+BACKOFF_FIRST_S = 0.1
+BACKOFF_MOST_S = 10.0
+STEADY_AFTER_S = 60.0
+"""A replica that lived this long starts its count of restarts anew."""
+STOP_TIMEOUT_S = 30.0
+
+NOT_RESTARTED = frozenset({"trainer", "source"})
+"""Their loop's state lives in the checkpoint: the run stops and is resumed from there."""
+
+
+class RoleLost(Exception):
+    """A role has no replica left; names the service and the root cause."""
+
+
+class Supervisor:
+    """Starts, watches, restarts and stops the replicas of one run."""
+
+    def __init__(self, runtime: Runtime, client: Client, report: Report, *, max_restarts: int) -> None:
+        self._runtime = runtime
+        self._client = client
+        self._report = report
+        self._max_restarts = max_restarts
+        self._handles: dict[str, Handle] = {}
+        self._left: Counter[str] = Counter()
+        self._stopping = False
+        self.restarts: Counter[str] = Counter()
+
+    async def keep(self, assignment: Assignment) -> None:
+        """Returns when the replica's work is over; raises RoleLost when its role has no way to go on."""
+        self._left[assignment.node] += 1
+        in_a_row = 0
+        while not self._stopping:
+            started = time.monotonic()
+            try:
+                await self._live(assignment)
+                return
+            except (ReplicaFailed, ReplicaDied) as error:
+                if self._stopping:
+                    return
+                in_a_row = 1 if time.monotonic() - started > STEADY_AFTER_S else in_a_row + 1
+                await self._mourn(assignment, error)
+                if assignment.kind in NOT_RESTARTED or in_a_row > self._max_restarts:
+                    self._give_up(assignment, in_a_row, error)
+                    return
+            await asyncio.sleep(min(BACKOFF_FIRST_S * 2 ** (in_a_row - 1), BACKOFF_MOST_S))
+            self.restarts[assignment.replica] += 1
+
+    async def _live(self, assignment: Assignment) -> None:
+        handle = await self._runtime.start(assignment)
+        self._handles[assignment.replica] = handle
+        self._report.event("started", replica=assignment.replica, pid=handle.pid)
+        try:
+            await handle.wait()
+        finally:
+            self._handles.pop(assignment.replica, None)
+
+    async def _mourn(self, assignment: Assignment, error: Exception) -> None:
+        returned = await self._client.evict(assignment.replica, str(error))
+        self._report.event(
+            "died" if isinstance(error, ReplicaDied) else "failed",
+            replica=assignment.replica,
+            reason=str(error),
+            rows_returned=returned,
+        )
+
+    def _give_up(self, assignment: Assignment, failures: int, error: Exception) -> None:
+        self._left[assignment.node] -= 1
+        self._report.event("given_up", replica=assignment.replica, reason=str(error))
+        if self._left[assignment.node] == 0:
+            raise RoleLost(
+                f"service {assignment.node!r} ({assignment.kind}) has no replica left: {assignment.replica} "
+                f"failed {failures} time(s) in a row, last with: {error}\n  its log: {assignment.log_file}"
+            ) from error
+
+    async def stop(self) -> None:
+        """Stops every replica; what they hold goes back to the queue."""
+        self._stopping = True
+        await asyncio.gather(*(handle.stop(STOP_TIMEOUT_S) for handle in list(self._handles.values())))

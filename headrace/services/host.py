@@ -1,0 +1,156 @@
+"""Hosts one replica: builds its service, connects it to the queue, runs it and cleans up behind it.
+
+The same for every runtime: a process of its own under Ray, a task of the driver's loop in `local`.
+"""
+
+import asyncio
+import importlib
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+from headrace.services.base import Context, Flow, Loop, Service
+from headrace.services.errors import ReplicaFailed
+from headrace.services.options import PolicyOptions
+from headrace.services.replica import Replica, describe
+from headrace.services.report import QueueReport
+from headrace.services.weights import WeightStore
+from headrace.transferqueue import Client
+
+ROLES: dict[str, str] = {
+    "source": "headrace.services.source.service:Source",
+    "rollout": "headrace.services.rollout.service:Rollout",
+    "reward": "headrace.services.reward.service:Reward",
+    "reference": "headrace.services.reference:Reference",
+    "trainer": "headrace.services.trainer.service:Trainer",
+}
+"""What serves each kind of node, as `module:class`, imported where it runs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Assignment:
+    """What one replica is told: enough to build it in another process."""
+
+    kind: str
+    node: str
+    index: int
+    run: str
+    run_dir: Path
+    shared_dir: Path
+    queue_address: str
+    seed: int
+    threads: int
+    options: Any = field(repr=False)
+    policy_name: str
+    policy: PolicyOptions = field(repr=False)
+    flow: Flow = field(repr=False)
+    resume: Path | None = None
+
+    @property
+    def replica(self) -> str:
+        return f"{self.node}/{self.index}"
+
+    @property
+    def log_file(self) -> Path:
+        return self.run_dir / "logs" / f"{self.node}-{self.index}.log"
+
+
+class Hosted:
+    """One replica and the two things asked of it from outside: to drain, and to be cancelled."""
+
+    def __init__(self, assignment: Assignment, *, zmq_context: Any = None) -> None:
+        self._assignment = assignment
+        self._zmq_context = zmq_context
+        self._replica: Replica | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    async def run(self) -> None:
+        """Returns when the service's work is over or it was stopped; raises ReplicaFailed otherwise."""
+        self._task = asyncio.ensure_future(self._run())
+        try:
+            await asyncio.shield(self._task)
+        except asyncio.CancelledError:
+            if not self._task.cancelled():
+                await self.stop()
+                raise
+
+    async def stop(self) -> None:
+        """Cancels the service: it hands back what it holds and closes."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait({self._task})
+
+    def drain(self) -> None:
+        if self._replica is not None:
+            self._replica.drain()
+
+    async def _run(self) -> None:
+        a = self._assignment
+        with _log(a) as log:
+            client = await Client.connect(a.queue_address, holder=a.replica, context=self._zmq_context)
+            report = QueueReport(client, a.replica)
+            try:
+                await self._serve(_context(a, client, report))
+            except ReplicaFailed as failure:
+                log.error("%s", failure, exc_info=failure.__cause__)
+                raise
+            finally:
+                await report.close()
+                await client.close()
+
+    async def _serve(self, context: Context) -> None:
+        module, name = ROLES[self._assignment.kind].split(":")
+        service = getattr(importlib.import_module(module), name)()
+        if hasattr(service, "process"):
+            weights = WeightStore(context.shared_dir / "weights")
+            self._replica = Replica(cast(Service, service), context, weights)
+            await self._replica.run()
+        else:
+            await _lead(cast(Loop, service), context)
+
+
+async def _lead(service: Loop, context: Context) -> None:
+    """Runs a service that leads its own loop."""
+    try:
+        await service.setup(context)
+        await service.run()
+    except Exception as error:
+        raise ReplicaFailed(f"{context.replica}: {describe(error)}") from error
+    finally:
+        await service.close()
+
+
+def _context(a: Assignment, client: Client, report: QueueReport) -> Context:
+    return Context(
+        run=a.run,
+        run_dir=a.run_dir,
+        node=a.node,
+        replica=a.replica,
+        seed=a.seed,
+        client=client,
+        options=a.options,
+        shared_dir=a.shared_dir,
+        resume=a.resume,
+        policy_name=a.policy_name,
+        policy=a.policy,
+        flow=a.flow,
+        report=report,
+    )
+
+
+@contextmanager
+def _log(a: Assignment) -> Iterator[logging.Logger]:
+    """A logger of the replica's own, into its own file."""
+    log = logging.getLogger(f"headrace.{a.replica}")
+    handler = logging.FileHandler(a.log_file)
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    try:
+        yield log
+    finally:
+        log.removeHandler(handler)
+        handler.close()

@@ -1,0 +1,74 @@
+"""The rollout service: prompts in, answers out, whole groups at a time.
+
+Token in, token out: the ids that the engine returned are the ids that are trained on.
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from headrace.algorithms.seeds import sample_seed
+from headrace.services.base import Context, Output
+from headrace.services.options import RolloutOptions
+from headrace.services.rollout.engines import Completion, Engine, Request, build
+from headrace.transferqueue import Rows
+
+
+class Rollout:
+    """Generates one answer per row with the policy's newest weights."""
+
+    capacity = 0
+    _engine: Engine | None = None
+
+    async def setup(self, context: Context) -> None:
+        options: RolloutOptions = context.options
+        self._seed = context.seed
+        self.capacity = max(options.max_concurrent, context.flow.samples_per_prompt)
+        self._engine = await build(options, context.policy, seed=context.seed)
+
+    @property
+    def version(self) -> int:
+        return self._ready().version
+
+    async def load(self, version: int, weights: Mapping[str, Any]) -> None:
+        await self._ready().load(version, weights)
+
+    async def process(self, rows: Rows) -> AsyncIterator[Output]:
+        """Yields the answers of the groups that finished together; columns of `columns.RESPONSE`."""
+        prompts = rows["prompt_ids"]
+        requests = [
+            Request(
+                uid=uid,
+                group=group,
+                prompt_ids=prompt,
+                seed=sample_seed(self._seed, uid),
+                carry=carry,
+            )
+            for uid, group, prompt, carry in zip(
+                rows.uids.tolist(), rows.groups.tolist(), prompts, rows.carries, strict=True
+            )
+        ]
+        async for completions in self._ready().generate(requests):
+            yield answers(completions)
+
+    async def close(self) -> None:
+        if self._engine is not None:
+            await self._engine.close()
+
+    def _ready(self) -> Engine:
+        assert self._engine is not None, "setup comes first"
+        return self._engine
+
+
+def answers(completions: list[Completion]) -> Output:
+    return Output(
+        uids=np.array([c.uid for c in completions], dtype=np.int64),
+        columns={
+            "response_ids": [c.token_ids for c in completions],
+            "logprobs": [c.logprobs for c in completions],
+            "versions": [c.versions for c in completions],
+            "loss_mask": [np.ones(len(c.token_ids), dtype=np.int8) for c in completions],
+            "finish_reason": [c.finish_reason for c in completions],
+        },
+    )

@@ -1,0 +1,69 @@
+"""Weights between a trainer and its readers: versioned files in the node's shared memory.
+
+Invariant: a version's file is complete or absent (written aside, then renamed), and what `read` returns
+has the checksum that was published. Readers pull; a version's name in the queue is what makes it known.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from headrace.services.errors import WeightsError, WeightsGone
+
+if TYPE_CHECKING:
+    import torch
+
+KEPT_VERSIONS = 2
+"""A reader that is mid-file keeps its mapping when the file is unlinked; two spare it the retry."""
+
+
+class WeightStore:
+    """The weights that live on one node, under `directory`."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+
+    def write(self, policy: str, version: int, weights: Mapping[str, "torch.Tensor"]) -> str:
+        """Writes a version, prunes old ones and returns the checksum to publish (sha256, hex)."""
+        from safetensors.torch import save_file
+
+        path = self._path(policy, version)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        aside = path.with_suffix(".writing")
+        save_file({name: tensor.contiguous() for name, tensor in weights.items()}, aside)
+        checksum = _digest(aside)
+        aside.rename(path)
+        for old in self._versions(policy)[:-KEPT_VERSIONS]:
+            self._path(policy, old).unlink(missing_ok=True)
+        return checksum
+
+    def read(self, policy: str, version: int, checksum: str) -> dict[str, "torch.Tensor"]:
+        """Maps a version: tensors are views of the file, by Hugging Face name.
+
+        Raises WeightsGone when it was pruned, WeightsError when its bytes are not those published.
+        """
+        from safetensors.torch import load_file
+
+        path = self._path(policy, version)
+        try:
+            found = _digest(path)
+            if found != checksum:
+                raise WeightsError(f"{path}: sha256 {found[:12]}, but {checksum[:12]} was published")
+            return load_file(path)
+        except FileNotFoundError:
+            raise WeightsGone(f"version {version} of {policy!r} was pruned; have {self._versions(policy)}") from None
+
+    def size_bytes(self, policy: str, version: int) -> int:
+        return self._path(policy, version).stat().st_size
+
+    def _path(self, policy: str, version: int) -> Path:
+        return self._directory / policy / f"{version:08d}.safetensors"
+
+    def _versions(self, policy: str) -> list[int]:
+        return sorted(int(path.stem) for path in (self._directory / policy).glob("*.safetensors"))
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
