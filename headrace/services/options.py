@@ -4,22 +4,25 @@ Plain data that imports nothing heavy, so that a dataflow is parsed and checked 
 A union is keyed on `kind`, and a bare string stands for `{kind: <string>}` with every default.
 """
 
+import math
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Range:
-    """Bounds of a number, checked before launch; None leaves a side open."""
+    """Bounds of a number, checked before launch; None leaves a side open, infinity needs `infinite`."""
 
     ge: float | None = None
     gt: float | None = None
     le: float | None = None
     lt: float | None = None
+    infinite: bool = False
 
     def holds(self, value: float) -> bool:
         return (
-            (self.ge is None or value >= self.ge)
+            (self.infinite or math.isfinite(value))
+            and (self.ge is None or value >= self.ge)
             and (self.gt is None or value > self.gt)
             and (self.le is None or value <= self.le)
             and (self.lt is None or value < self.lt)
@@ -27,7 +30,8 @@ class Range:
 
     def __str__(self) -> str:
         bounds = (("at least", self.ge), ("above", self.gt), ("at most", self.le), ("below", self.lt))
-        return " and ".join(f"{words} {bound:g}" for words, bound in bounds if bound is not None)
+        text = " and ".join(f"{words} {bound:g}" for words, bound in bounds if bound is not None)
+        return f"{text}, or inf" if self.infinite else text
 
 
 Count = Annotated[int, Range(ge=1)]

@@ -1,0 +1,57 @@
+"""The fields of an options class: their types, defaults and the help that stands under each.
+
+The help is the string literal under a field, read from the source once; error messages and
+`headrace keys` are made from it, so it is written in one place.
+"""
+
+import ast
+import dataclasses
+import inspect
+import textwrap
+from collections.abc import Iterator
+from dataclasses import MISSING, dataclass
+from functools import cache
+from typing import Any, get_type_hints
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Key:
+    """One key a user may set."""
+
+    name: str
+    type: Any
+    """The annotation, bounds included."""
+    required: bool
+    default: Any
+    """Meaningless where `required`."""
+    help: str
+
+
+@cache
+def keys(cls: type) -> dict[str, Key]:
+    """The keys of a dataclass by name, inherited ones first, in the order written."""
+    hints = get_type_hints(cls, include_extras=True)
+    texts = {name: text for base in reversed(cls.__mro__) for name, text in _help(base)}
+    return {field.name: _key(field, hints[field.name], texts) for field in dataclasses.fields(cls)}
+
+
+def _key(field: "dataclasses.Field[Any]", hint: Any, texts: dict[str, str]) -> Key:
+    default = field.default_factory() if field.default_factory is not MISSING else field.default
+    return Key(
+        name=field.name,
+        type=hint,
+        required=default is MISSING,
+        default=default,
+        help=texts.get(field.name, ""),
+    )
+
+
+def _help(cls: type) -> Iterator[tuple[str, str]]:
+    if not dataclasses.is_dataclass(cls):
+        return
+    body = ast.parse(textwrap.dedent(inspect.getsource(cls))).body[0]
+    assert isinstance(body, ast.ClassDef)
+    for field, text in zip(body.body, body.body[1:], strict=False):
+        match field, text:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(help_text))):
+                yield name, " ".join(help_text.split())

@@ -1,0 +1,165 @@
+"""The builder: a graph written in Python, handle by handle.
+
+    graph = Graph("copy", staleness=1, steps=120)
+    actor = graph.policy("actor", model="tiny-copier", optimizer={"lr": 1e-3})
+    prompts = graph.source("prompts", dataset="copy", samples_per_prompt=8)
+    answers = graph.rollout(prompts, policy=actor, max_new_tokens=5)
+    scores = graph.reward(answers, verifier="copy")
+    graph.trainer(actor, inputs=[answers, scores], algorithm="grpo", prompts_per_step=32)
+    graph.run()
+
+An edge exists because a handle was passed, and nothing is built before `run`. Options are those of
+`headrace.services.options`, as keywords or plain mappings; a wrong one is refused where it is written.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headrace.dataflow.convert import INVALID
+from headrace.dataflow.problems import GraphError, Problem, errors, listing
+from headrace.dataflow.spec import GraphSpec, NodeKind, NodeSpec
+from headrace.dataflow.tree import from_tree, node_from_tree, policy_from_tree
+from headrace.services.options import PolicyOptions
+
+if TYPE_CHECKING:
+    from headrace.dataflow.cluster import Cluster
+    from headrace.dataflow.plan import Plan
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """Handle of a policy of `graph`."""
+
+    graph: "Graph" = field(repr=False)
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """Handle of a node of `graph`: pass it as an input to make an edge."""
+
+    graph: "Graph" = field(repr=False)
+    name: str
+    kind: NodeKind
+
+
+Inputs = Node | Sequence[Node]
+
+
+class Graph:
+    """Collects policies and nodes; `spec()` is the same as what the YAML would give."""
+
+    def __init__(self, name: str, **settings: Any) -> None:
+        """`settings`: the other top-level keys of a graph (steps, seed, staleness, runtime, ...)."""
+        self._settings = {"name": name, **settings}
+        self._policies: dict[str, PolicyOptions] = {}
+        self._nodes: dict[str, NodeSpec] = {}
+
+    def policy(self, name: str, *, model: str, **options: Any) -> Policy:
+        """A trainable model; `options` are the keys of PolicyOptions."""
+        problems: list[Problem] = []
+        made = policy_from_tree({"model": model, **options}, ("policies", name), problems)
+        self._add("policies", self._policies, name, made, problems)
+        return Policy(graph=self, name=name)
+
+    def source(self, name: str = "prompts", **options: Any) -> Node:
+        """Prompts, one row per sample to come; `options` are the keys of SourceOptions."""
+        return self._node("source", name, {}, options)
+
+    def rollout(self, inputs: Inputs, *, policy: Policy, name: str = "answers", **options: Any) -> Node:
+        """Answers by the policy's newest weights; `options` are the keys of RolloutOptions."""
+        return self._node("rollout", name, self._edges(inputs, policy), options)
+
+    def reward(self, inputs: Inputs, *, name: str = "scores", **options: Any) -> Node:
+        """Scores of answers; `options` are the keys of RewardOptions."""
+        return self._node("reward", name, self._edges(inputs), options)
+
+    def reference(self, inputs: Inputs, *, policy: Policy, name: str = "reference", **options: Any) -> Node:
+        """Log-probabilities under the policy's initial weights; `options`: ReferenceOptions."""
+        return self._node("reference", name, self._edges(inputs, policy), options)
+
+    def trainer(self, policy: Policy, *, inputs: Inputs, name: str = "learn", **options: Any) -> Node:
+        """Turns whole groups into new versions of `policy`; `options` are the keys of TrainerOptions."""
+        return self._node("trainer", name, self._edges(inputs, policy), options)
+
+    def spec(self) -> GraphSpec:
+        """The graph as data. Raises GraphError when a setting is unknown or of a wrong type."""
+        spec, problems = from_tree({**self._settings, "policies": self._policies, "nodes": self._nodes})
+        if spec is None:
+            raise GraphError(problems)
+        return spec
+
+    def check(self, *, cluster: "Cluster | None" = None) -> list[Problem]:
+        """Everything wrong or doubtful; resources are checked when a cluster is given."""
+        from headrace.dataflow.check import check
+
+        return check(self.spec(), cluster=cluster)
+
+    def plan(self, *, cluster: "Cluster | None" = None) -> "Plan":
+        """What would run where, on `cluster` or this machine. Raises GraphError as `check` finds errors."""
+        from headrace.dataflow.cluster import this_machine
+        from headrace.dataflow.plan import plan
+
+        cluster = cluster or this_machine()
+        problems = self.check(cluster=cluster)
+        if errors(problems):
+            raise GraphError(problems)
+        return plan(self.spec(), cluster)
+
+    def draw(self) -> str:
+        """The graph as text for a terminal."""
+        from headrace.dataflow.draw import draw_text
+
+        return draw_text(self.spec())
+
+    def to_yaml(self, *, resolved: bool = False) -> str:
+        """YAML that parses to the same spec; `resolved` writes every default out."""
+        from headrace.dataflow.parse import to_yaml
+
+        return to_yaml(self.spec(), resolved=resolved)
+
+    def run(self, *, output: Path | None = None, resume: Path | None = None) -> int:
+        """Checks, launches, waits; returns the exit code (0: the run ended as asked)."""
+        from headrace.dataflow.launch import launch
+
+        self.plan()
+        return launch(self.spec(), output=output, resume=resume)
+
+    def _node(self, kind: NodeKind, name: str, edges: dict[str, Any], options: dict[str, Any]) -> Node:
+        problems: list[Problem] = []
+        made = node_from_tree({"kind": kind, **edges, **options}, ("nodes", name), problems)
+        self._add("nodes", self._nodes, name, made, problems)
+        return Node(graph=self, name=name, kind=kind)
+
+    def _edges(self, inputs: Inputs, policy: Policy | None = None) -> dict[str, Any]:
+        nodes = [inputs] if isinstance(inputs, Node) else list(inputs)
+        for handle in [*nodes, *([policy] if policy else [])]:
+            if handle.graph is not self:
+                raise GraphError(
+                    [
+                        Problem(
+                            path=(handle.name,),
+                            wrong=f"'{handle.name}' is a handle of another graph",
+                            way_out="pass handles that this graph made",
+                        )
+                    ]
+                )
+        return {"inputs": [node.name for node in nodes]} | ({"policy": policy.name} if policy else {})
+
+    def _add(
+        self, section: str, members: dict[str, Any], name: str, made: Any, problems: list[Problem]
+    ) -> None:
+        if name in members:
+            problems.append(
+                Problem(
+                    path=(section, name),
+                    wrong=f"the name '{name}' is taken",
+                    way_out=f"pass another name; taken are {listing(members)}",
+                )
+            )
+        if problems:
+            raise GraphError(problems)
+        assert made is not INVALID
+        members[name] = made

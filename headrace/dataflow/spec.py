@@ -1,0 +1,78 @@
+"""What a run is, as data: policies, nodes and how far generation may run ahead.
+
+One `GraphSpec` has two writings, YAML (`parse.py`) and the builder (`graph.py`). Both are made through
+`tree.py`, so a spec that they hand out has known keys and right types.
+"""
+
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Final, Literal
+
+from headrace.services.options import (
+    Count,
+    Natural,
+    PolicyOptions,
+    Positive,
+    Range,
+    ReferenceOptions,
+    RewardOptions,
+    RolloutOptions,
+    SourceOptions,
+    TrainerOptions,
+)
+
+NodeKind = Literal["source", "rollout", "reward", "reference", "trainer"]
+NodeOptions = SourceOptions | RolloutOptions | RewardOptions | ReferenceOptions | TrainerOptions
+
+OPTIONS: Final[dict[NodeKind, type[Any]]] = {
+    "source": SourceOptions,
+    "rollout": RolloutOptions,
+    "reward": RewardOptions,
+    "reference": ReferenceOptions,
+    "trainer": TrainerOptions,
+}
+"""Every kind of node and the class of its options."""
+
+WITH_INPUTS: Final[frozenset[NodeKind]] = frozenset({"rollout", "reward", "reference", "trainer"})
+WITH_POLICY: Final[frozenset[NodeKind]] = frozenset({"rollout", "reference", "trainer"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSpec:
+    """One service of the graph. In YAML the keys of `options` stand beside `kind`."""
+
+    kind: NodeKind
+    """What the node does."""
+    inputs: tuple[str, ...] = ()
+    """Names of the nodes whose columns it reads."""
+    policy: str | None = None
+    """Name of the policy it serves, scores under or trains; None for a source and a reward."""
+    options: NodeOptions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphSpec:
+    """A run. The values are those written or defaulted; nothing is resolved for a machine yet."""
+
+    name: str
+    """Name of the run and of its folder under runs/."""
+    seed: Natural = 0
+    """Seed of data order, initial weights and sampling."""
+    staleness: Annotated[float, Range(ge=0, infinite=True)] = 0.0
+    """How far generation may run ahead of learning, in batches: 0 is synchronous, inf has no bound."""
+    steps: Count
+    """Training steps of the whole run."""
+    runtime: Literal["ray", "local"] = "ray"
+    """Where services run: supervised Ray processes, or tasks of one process for debugging."""
+    no_progress_timeout_s: Positive = 300.0
+    """Seconds without a training step after which the run fails, naming who owes what."""
+    max_restarts: Natural = 3
+    """Times a replica is restarted before its service counts as failed."""
+    ray_address: str | None = None
+    """Address of an existing Ray cluster; null: one is started on this machine and stopped at the end."""
+    policies: dict[str, PolicyOptions] = field(default_factory=dict)
+    """The trainable models, by name."""
+    nodes: dict[str, NodeSpec] = field(default_factory=dict)
+    """The services, by name, in any order."""
+
+    def of_kind(self, *kinds: NodeKind) -> dict[str, NodeSpec]:
+        return {name: node for name, node in self.nodes.items() if node.kind in kinds}
