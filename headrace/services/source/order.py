@@ -1,0 +1,114 @@
+"""Where a run stands in its data: from a position in the stream of prompts to (epoch, index), and back up.
+
+Both are pure: the order depends on (size, seed, shuffle) alone, so a resumed run draws what an
+uninterrupted one would have drawn.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+_WORD = (1 << 64) - 1
+_ROUNDS = 6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataOrder:
+    """The order of a data set's prompts over epochs, each epoch in a permutation of its own.
+
+    Takes O(1) memory at any size: the permutation is a keyed Feistel network, walked until it lands below
+    `size` (Black and Rogaway, "Ciphers with Arbitrary Finite Domains", 2002).
+    """
+
+    size: int
+    """Prompts per epoch."""
+    seed: int
+    shuffle: bool = True
+    """False: every epoch in the order of the data set."""
+    epochs: int | None = None
+    """None: without end."""
+
+    def __post_init__(self) -> None:
+        if self.size < 1:
+            raise ValueError(f"size is {self.size}; a data set must hold at least one prompt")
+        if self.epochs is not None and self.epochs < 1:
+            raise ValueError(f"epochs is {self.epochs}; it must be 1 or more, or None for no end")
+
+    @property
+    def total(self) -> int | None:
+        """Positions in all; None: without end."""
+        return None if self.epochs is None else self.size * self.epochs
+
+    def at(self, position: int) -> tuple[int, int]:
+        """(epoch, index) of `position` >= 0. Raises IndexError beyond the last epoch."""
+        if position < 0 or (self.total is not None and position >= self.total):
+            raise IndexError(
+                f"position {position} is outside the data: {self.size} prompts x {self.epochs} epochs"
+            )
+        epoch, offset = divmod(position, self.size)
+        if not self.shuffle:
+            return epoch, offset
+        return epoch, _permuted(offset, self.size, _mixed(_mixed(self.seed) ^ epoch))
+
+
+def _permuted(value: int, size: int, key: int) -> int:
+    half_bits = max(1, ((size - 1).bit_length() + 1) // 2)
+    mask = (1 << half_bits) - 1
+    while True:
+        left, right = value >> half_bits, value & mask
+        for turn in range(_ROUNDS):
+            left, right = right, left ^ (_mixed(key + (turn << 32) + right) & mask)
+        value = left << half_bits | right
+        if value < size:
+            return value
+
+
+def _mixed(value: int) -> int:
+    """SplitMix64's finaliser (Steele, Lea and Flood, 2014): every input bit reaches every output bit."""
+    value = (value + 0x9E3779B97F4A7C15) & _WORD
+    value = ((value ^ value >> 30) * 0xBF58476D1CE4E5B9) & _WORD
+    value = ((value ^ value >> 27) * 0x94D049BB133111EB) & _WORD
+    return value ^ value >> 31
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DataPosition:
+    """The prompts that committed steps have used: all below `next`, and those of `done`, which lie above it.
+
+    Groups finish out of order, so one number would either repeat or skip prompts on resume.
+    """
+
+    next: int = 0
+    done: frozenset[int] = frozenset()
+
+    def advance(self, groups: Iterable[int]) -> "DataPosition":
+        """With the prompts at positions `groups` used too."""
+        done = self.done | {int(group) for group in groups if group >= self.next}
+        mark = self.next
+        while mark in done:
+            mark += 1
+        return DataPosition(next=mark, done=frozenset(group for group in done if group > mark))
+
+    def remaining(self, total: int | None) -> Iterator[int]:
+        """Positions not used yet, ascending; up to `total`, or without end."""
+        positions = count(self.next) if total is None else range(self.next, total)
+        return (position for position in positions if position not in self.done)
+
+    @property
+    def consumed(self) -> int:
+        return self.next + len(self.done)
+
+    def to_json(self) -> dict[str, Any]:
+        return {"next": self.next, "done": sorted(self.done)}
+
+    @classmethod
+    def of_checkpoint(cls, checkpoint: Path) -> "DataPosition":
+        """The position that a checkpoint's `state.json` holds under `data_position`."""
+        return cls.from_json(json.loads((checkpoint / "state.json").read_text())["data_position"])
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> "DataPosition":
+        return cls(next=int(value["next"]), done=frozenset(int(group) for group in value["done"]))
