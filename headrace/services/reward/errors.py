@@ -1,0 +1,30 @@
+"""What can go wrong in scoring one answer; each is an error to retry, never a reward of 0.
+
+RewardError
+├── VerdictRefused      the verifier returned something that is no verdict (NaN, text, ...)
+├── VerifierRaised      the verifier raised
+├── VerifierDied        the verifier's process ended while it scored
+└── VerifierUnusable    the verifier cannot be made at all: a package or function that is not there
+"""
+
+from headrace.services.errors import ServiceError
+
+
+class RewardError(ServiceError):
+    """Root of this folder's errors."""
+
+
+class VerdictRefused(RewardError):
+    """The verifier returned something that is no verdict."""
+
+
+class VerifierRaised(RewardError):
+    """The verifier raised; the message says what and where."""
+
+
+class VerifierDied(RewardError):
+    """The verifier's process ended while it scored."""
+
+
+class VerifierUnusable(RewardError):
+    """The verifier cannot be made at all."""

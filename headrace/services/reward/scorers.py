@@ -1,0 +1,47 @@
+"""Where a verifier runs: in this process where it is ours, in its own where it may hang, leak or exit."""
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from headrace.services.options import CopyVerifier
+from headrace.services.reward.errors import RewardError, VerifierRaised
+from headrace.services.reward.isolated import Isolated
+from headrace.services.reward.verdict import Verdict
+from headrace.services.reward.verifiers import Verifier, VerifierOptions, make
+
+
+class Scorer(Protocol):
+    async def start(self) -> None:
+        """Raises VerifierUnusable."""
+        ...
+
+    async def score(self, response: str, example: Mapping[str, Any]) -> Verdict:
+        """Raises RewardError: to be tried again."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class InProcess:
+    """For verifiers of this package that end at once."""
+
+    def __init__(self, verifier: Verifier) -> None:
+        self._verifier = verifier
+
+    async def start(self) -> None:
+        """Ready as it is."""
+
+    async def score(self, response: str, example: Mapping[str, Any]) -> Verdict:
+        try:
+            return self._verifier(response, example)
+        except RewardError:
+            raise
+        except Exception as error:
+            raise VerifierRaised(f"{type(error).__name__}: {error}") from error
+
+    async def close(self) -> None:
+        """Holds nothing."""
+
+
+def scorer(options: VerifierOptions) -> Scorer:
+    return InProcess(make(options)) if isinstance(options, CopyVerifier) else Isolated(options)
