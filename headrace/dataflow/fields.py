@@ -7,6 +7,7 @@ The help is the string literal under a field, read from the source once; error m
 import ast
 import dataclasses
 import inspect
+import re
 import textwrap
 from collections.abc import Iterator
 from dataclasses import MISSING, dataclass
@@ -25,6 +26,7 @@ class Key:
     default: Any
     """Meaningless where `required`."""
     help: str
+    """For people who write YAML: None is called null."""
 
 
 @cache
@@ -54,4 +56,4 @@ def _help(cls: type) -> Iterator[tuple[str, str]]:
     for field, text in zip(body.body, body.body[1:], strict=False):
         match field, text:
             case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(help_text))):
-                yield name, " ".join(help_text.split())
+                yield name, re.sub(r"\bNone\b", "null", " ".join(help_text.split()))

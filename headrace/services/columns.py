@@ -1,6 +1,6 @@
 """The columns that the built-in services write and read, and who writes which."""
 
-from headrace.transferqueue import Column
+from headrace.transferqueue.schema import Column
 
 PROMPT = (
     Column(name="prompt_ids", dtype="list<int32>"),

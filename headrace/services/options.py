@@ -67,7 +67,7 @@ class PolicyOptions:
     """A trainable model."""
 
     model: str
-    """A recipe's name (tiny-copier, smollm2-135m-instruct), a folder, or a hub id that is in the local cache."""
+    """A recipe's name (tiny-copier, smollm2-135m-instruct), a folder, or a hub id in the local cache."""
     dtype: Literal["float32", "float64", "bfloat16"] = "float32"
     """Type of weights and activations."""
     optimizer: OptimizerOptions = field(default_factory=OptimizerOptions)
@@ -230,7 +230,7 @@ class TrainerOptions(Placed):
     prompts_per_step: Count = 32
     """Groups in one training step."""
     micro_batch_tokens: Count = 8192
-    """Tokens per forward and backward pass, prompts counted once per group; the update does not depend on it."""
+    """Tokens per forward and backward pass, prompts counted once per group; no update depends on it."""
     checkpoint_every: Natural = 50
     """Steps between checkpoints; the last step always makes one. 0: only the last."""
     keep_checkpoints: Count = 2

@@ -1,0 +1,37 @@
+"""Everything that is wrong with a graph, found before anything starts.
+
+Imports neither torch nor ray. Checks go in rounds, each on what the one before let pass: values, names,
+tables, and then columns, figures, resources and the world outside all together.
+"""
+
+from headrace.dataflow.checks.columns import check_columns
+from headrace.dataflow.checks.data import check_outside
+from headrace.dataflow.checks.figures import check_figures
+from headrace.dataflow.checks.resources import check_resources, check_runtime
+from headrace.dataflow.checks.structure import check_policies, check_references, check_tables
+from headrace.dataflow.cluster import Cluster
+from headrace.dataflow.problems import Problem, errors
+from headrace.dataflow.spec import GraphSpec
+from headrace.dataflow.tree import from_tree, to_tree
+
+
+def check(spec: GraphSpec, *, cluster: Cluster | None = None) -> list[Problem]:
+    """Errors and warnings; resources are checked only against a cluster that is given."""
+    problems = check_structure(spec)
+    if errors(problems):
+        return problems
+    problems += check_policies(spec)
+    problems += check_columns(spec)
+    problems += check_figures(spec)
+    problems += check_runtime(spec)
+    problems += check_outside(spec)
+    if cluster is not None:
+        problems += check_resources(spec, cluster)
+    return problems
+
+
+def check_structure(spec: GraphSpec) -> list[Problem]:
+    """Values, names and tables: what the other checks, the plan and the drawing rely on."""
+    _, problems = from_tree(to_tree(spec))
+    problems = problems or list(check_references(spec))
+    return problems if errors(problems) else [*problems, *check_tables(spec)]

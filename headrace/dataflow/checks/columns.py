@@ -1,0 +1,88 @@
+"""Whether every column that a node reads is written by exactly one node before it, and is read at all."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from headrace.dataflow.problems import Problem, listing
+from headrace.dataflow.roles import reads, writers_of, writes
+from headrace.dataflow.spec import GraphSpec
+from headrace.dataflow.topology import tables, upstream
+
+
+def check_columns(spec: GraphSpec) -> Iterator[Problem]:
+    """Missing, doubly written and unread columns."""
+    yield from _missing(spec)
+    yield from _written_twice(spec)
+    yield from _unread(spec)
+
+
+def _missing(spec: GraphSpec) -> Iterator[Problem]:
+    for name, node in spec.nodes.items():
+        above = upstream(spec, name)
+        written = {column.name for source in above for column in writes(spec.nodes[source])}
+        lacking = defaultdict(list)
+        for column in reads(node):
+            if column not in written:
+                lacking[writers_of(column)].append(column)
+        for (kind, *_), names in lacking.items():
+            yield _lacks(spec, name, kind, names)
+
+
+def _lacks(spec: GraphSpec, name: str, kind: str, columns: list[str]) -> Problem:
+    reader = spec.nodes[name]
+    who = (
+        f"a {node.kind}"
+        if kind != "reference"
+        else f"{node.options.algorithm.kind}, whose kl_coef is above 0,"
+    )
+    others = [other for other, candidate in spec.nodes.items() if candidate.kind == kind]
+    instead = " or set kl_coef: 0" if kind == "reference" else ""
+    if others:
+        way_out = f"add '{others[0]}' to the inputs{instead and ','}{instead}"
+    else:
+        way_out = f"add a {kind} node and name it in the inputs{instead and ','}{instead}"
+    return Problem(
+        path=("nodes", name, "inputs"),
+        wrong=f"{who} reads {listing(columns)}, which none of {listing(upstream(spec, name))} writes",
+        way_out=way_out,
+    )
+
+
+def _written_twice(spec: GraphSpec) -> Iterator[Problem]:
+    for table, members in tables(spec).items():
+        writers: dict[str, list[str]] = defaultdict(list)
+        for member in members:
+            for column in writes(spec.nodes[member]):
+                writers[column.name].append(member)
+        clashes: dict[tuple[str, ...], list[str]] = defaultdict(list)
+        for column, names in writers.items():
+            if len(names) > 1:
+                clashes[tuple(names)].append(column)
+        for names, columns in clashes.items():
+            yield Problem(
+                path=("nodes", names[-1]),
+                wrong=f"{' and '.join(names)} both write {listing(columns)} of table '{table}'",
+                allowed="one writer for each column",
+                way_out=f"remove one of them, or use replicas of '{names[0]}' for more throughput",
+            )
+
+
+def _unread(spec: GraphSpec) -> Iterator[Problem]:
+    for members in tables(spec).values():
+        read = {column for member in members for column in reads(spec.nodes[member])}
+        for name in members:
+            made = [column.name for column in writes(spec.nodes[name])]
+            unread = [column for column in made if column not in read]
+            if unread and spec.nodes[name].kind == "reference":
+                yield Problem(
+                    path=("nodes", name),
+                    wrong=f"a reference without effect: nobody reads {listing(unread)}",
+                    way_out="remove the node, or set the trainer's kl_coef above 0 and name it in its inputs",
+                )
+            elif unread:
+                yield Problem(
+                    path=("nodes", name),
+                    wrong=f"nobody reads {listing(unread)}",
+                    way_out="name the node in the inputs of one that does, or remove it",
+                    severity="warning",
+                )

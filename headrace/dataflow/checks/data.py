@@ -1,0 +1,117 @@
+"""Whether what a graph names outside itself is there: data, verifiers, models."""
+
+import importlib
+import importlib.util
+from collections.abc import Iterator
+from pathlib import Path as FilePath
+from typing import Any
+
+from headrace.dataflow.problems import Path, Problem, listing, suggestion
+from headrace.dataflow.spec import GraphSpec
+from headrace.services.models import exists
+from headrace.services.options import (
+    CopyData,
+    JsonlData,
+    PythonVerifier,
+    ReasoningGymData,
+    ReasoningGymVerifier,
+    RewardOptions,
+    SourceOptions,
+)
+
+GYM_MISSING = "pip install reasoning-gym, or name another one"
+
+
+def check_outside(spec: GraphSpec) -> Iterator[Problem]:
+    """Models, data sets and verifiers that cannot be had."""
+    for name, policy in spec.policies.items():
+        if reason := exists(policy.model):
+            wrong, _, way_out = reason.partition("; ")
+            yield Problem(
+                path=("policies", name, "model"), wrong=wrong, way_out=way_out or "name another one"
+            )
+    for name, node in spec.nodes.items():
+        if isinstance(node.options, SourceOptions):
+            yield from _data(node.options.dataset, ("nodes", name, "dataset"))
+        elif isinstance(node.options, RewardOptions):
+            yield from _verifier(node.options.verifier, ("nodes", name, "verifier"))
+
+
+def size_of(dataset: CopyData | ReasoningGymData | JsonlData) -> int | None:
+    """Prompts in one epoch; None when the file cannot be read."""
+    if isinstance(dataset, JsonlData):
+        try:
+            with FilePath(dataset.path).open("rb") as lines:
+                return sum(1 for line in lines if line.strip())
+        except OSError:
+            return None
+    return dataset.size
+
+
+def _data(dataset: CopyData | ReasoningGymData | JsonlData, path: Path) -> Iterator[Problem]:
+    if isinstance(dataset, ReasoningGymData):
+        yield from _gym(dataset, path)
+    elif isinstance(dataset, JsonlData):
+        if not FilePath(dataset.path).is_file():
+            yield _no_file(dataset.path, (*path, "path"))
+        elif size_of(dataset) == 0:
+            yield Problem(
+                path=(*path, "path"),
+                wrong=f"'{dataset.path}' has no lines",
+                way_out="put a prompt on each line",
+            )
+    elif not dataset.alphabet:
+        yield Problem(path=(*path, "alphabet"), wrong="no letters", way_out="give some, e.g. abcdefghij")
+
+
+def _gym(dataset: ReasoningGymData, path: Path) -> Iterator[Problem]:
+    if importlib.util.find_spec("reasoning_gym") is None:
+        yield Problem(path=path, wrong="the package reasoning-gym is not installed", way_out=GYM_MISSING)
+        return
+    sets: dict[str, Any] = importlib.import_module("reasoning_gym.factory").DATASETS
+    if dataset.task not in sets:
+        yield Problem(
+            path=(*path, "task"),
+            wrong=f"reasoning-gym has no task '{dataset.task}'",
+            way_out=suggestion(dataset.task, sets, otherwise=f"name one of its {len(sets)} tasks"),
+        )
+        return
+    config = sets[dataset.task][1]
+    known = [name for name in config.__dataclass_fields__ if name not in ("seed", "size")]
+    for key in dataset.config:
+        if key not in known:
+            yield Problem(
+                path=(*path, "config", key),
+                wrong=f"the task {dataset.task} has no key '{key}'",
+                allowed=listing(known),
+                way_out=suggestion(key, known, otherwise="remove it"),
+            )
+
+
+def _verifier(verifier: object, path: Path) -> Iterator[Problem]:
+    if isinstance(verifier, ReasoningGymVerifier):
+        if importlib.util.find_spec("reasoning_gym") is None:
+            yield Problem(path=path, wrong="the package reasoning-gym is not installed", way_out=GYM_MISSING)
+    elif isinstance(verifier, PythonVerifier):
+        yield from _function(verifier.function, (*path, "function"))
+
+
+def _function(written: str, path: Path) -> Iterator[Problem]:
+    place, colon, name = written.rpartition(":")
+    if not colon or not place or not name.isidentifier():
+        yield Problem(
+            path=path,
+            wrong=f"got '{written}'",
+            allowed="module:function, or path/to/file.py:function",
+            way_out="write the function after a colon",
+        )
+    elif place.endswith(".py") and not FilePath(place).is_file():
+        yield _no_file(place, path)
+
+
+def _no_file(written: str, path: Path) -> Problem:
+    return Problem(
+        path=path,
+        wrong=f"there is no file '{written}'",
+        way_out="give a path from the working directory, or an absolute one",
+    )

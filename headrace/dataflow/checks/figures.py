@@ -1,0 +1,110 @@
+"""Whether the numbers fit each other: batches, data, schedules, and knobs that would have no effect."""
+
+from collections.abc import Iterator
+from math import ceil
+
+from headrace.dataflow.checks.data import size_of
+from headrace.dataflow.problems import Path, Problem
+from headrace.dataflow.spec import GraphSpec
+from headrace.dataflow.topology import policy_of, tables
+from headrace.services.options import RolloutOptions, SourceOptions, TrainerOptions
+
+
+def check_figures(spec: GraphSpec) -> Iterator[Problem]:
+    for members in tables(spec).values():
+        options = {name: spec.nodes[name].options for name in members}
+        for name, source in options.items():
+            if not isinstance(source, SourceOptions):
+                continue
+            for other, reader in options.items():
+                if isinstance(reader, RolloutOptions):
+                    yield from _group_fits(source, ("nodes", name), reader, ("nodes", other))
+                elif isinstance(reader, TrainerOptions):
+                    yield from _group_credits(source, ("nodes", name), reader)
+                    yield from _data_lasts(spec, source, ("nodes", name), reader)
+    for name, node in spec.nodes.items():
+        path = ("nodes", name)
+        if isinstance(node.options, TrainerOptions):
+            yield from _schedule(spec, name)
+            yield from _trainer_knobs(node.options, path)
+        elif isinstance(node.options, RolloutOptions):
+            yield from _rollout_knobs(spec, node.options, path)
+
+
+def _group_fits(source: SourceOptions, at: Path, rollout: RolloutOptions, reader: Path) -> Iterator[Problem]:
+    if source.samples_per_prompt > rollout.max_concurrent:
+        yield Problem(
+            path=(*reader, "max_concurrent"),
+            wrong=f"a group of {source.samples_per_prompt} does not fit into {rollout.max_concurrent}",
+            allowed=f"at least {source.samples_per_prompt}",
+            way_out=f"raise max_concurrent, or lower {'.'.join(at)}.samples_per_prompt",
+        )
+
+
+def _group_credits(source: SourceOptions, at: Path, trainer: TrainerOptions) -> Iterator[Problem]:
+    if source.samples_per_prompt < 2:
+        yield Problem(
+            path=(*at, "samples_per_prompt"),
+            wrong=f"got {source.samples_per_prompt}: {trainer.algorithm.kind} compares the answers of one "
+            "prompt, so every advantage would be 0",
+            allowed="at least 2",
+            way_out="ask for more answers, 8 for example",
+        )
+
+
+def _data_lasts(
+    spec: GraphSpec, source: SourceOptions, at: Path, trainer: TrainerOptions
+) -> Iterator[Problem]:
+    size = size_of(source.dataset)
+    if source.epochs is None or size is None:
+        return
+    needed, given = spec.steps * trainer.prompts_per_step, size * source.epochs
+    if needed > given:
+        passes = "1 epoch" if source.epochs == 1 else f"{source.epochs} epochs"
+        yield Problem(
+            path=(*at, "epochs"),
+            wrong=f"{spec.steps} steps need {needed} prompts, {passes} of {size} give {given}",
+            way_out=f"set epochs: {ceil(needed / size)}, leave it out, or set steps: "
+            f"{given // trainer.prompts_per_step}",
+        )
+
+
+def _schedule(spec: GraphSpec, name: str) -> Iterator[Problem]:
+    policy = policy_of(spec, name)
+    optimizer = spec.policies[policy].optimizer
+    if optimizer.warmup_steps >= spec.steps:
+        yield Problem(
+            path=("policies", policy, "optimizer", "warmup_steps"),
+            wrong=f"a warm-up of {optimizer.warmup_steps} steps does not end within {spec.steps} steps",
+            allowed=f"below {spec.steps}",
+            way_out="shorten it or raise steps",
+        )
+
+
+def _trainer_knobs(trainer: TrainerOptions, path: Path) -> Iterator[Problem]:
+    algorithm = trainer.algorithm
+    if algorithm.kl_coef == 0 and algorithm.kl_estimator != "k3":
+        yield _idle(
+            (*path, "algorithm", "kl_estimator"),
+            "kl_coef is 0",
+            "set kl_coef above 0, or remove kl_estimator",
+        )
+
+
+def _rollout_knobs(spec: GraphSpec, rollout: RolloutOptions, path: Path) -> Iterator[Problem]:
+    if rollout.fake and rollout.engine != "fake":
+        yield Problem(
+            path=(*path, "fake"),
+            wrong=f"no effect: the engine is '{rollout.engine}'",
+            way_out="remove it, or set engine: fake",
+        )
+    if rollout.over_new_weights == "finish" and spec.staleness == 0:
+        yield _idle(
+            (*path, "over_new_weights"),
+            "at staleness 0 nothing is in flight when weights arrive",
+            "remove it, or raise staleness",
+        )
+
+
+def _idle(path: Path, why: str, way_out: str) -> Problem:
+    return Problem(path=path, wrong=f"no effect: {why}", way_out=way_out, severity="warning")

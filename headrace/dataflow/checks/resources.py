@@ -1,0 +1,68 @@
+"""Whether what the nodes reserve is there, before anything waits for it in silence."""
+
+from collections.abc import Iterator
+from typing import Literal
+
+from headrace.dataflow.cluster import Cluster
+from headrace.dataflow.problems import Problem
+from headrace.dataflow.spec import GraphSpec
+
+SINGLE = {"source": "it keeps the order of the data", "trainer": "it holds the optimizer's state"}
+"""Kinds of which there is one replica, and why."""
+
+
+def check_runtime(spec: GraphSpec) -> Iterator[Problem]:
+    """What the runtime cannot do or would ignore."""
+    for name, node in spec.nodes.items():
+        if node.kind in SINGLE and node.options.replicas > 1:
+            yield Problem(
+                path=("nodes", name, "replicas"),
+                wrong=f"got {node.options.replicas} for a {node.kind}: {SINGLE[node.kind]}",
+                allowed="1",
+                way_out="remove it",
+            )
+        reserved = [key for key in ("cpus", "gpus") if getattr(node.options, key)]
+        if spec.runtime == "local" and reserved:
+            yield Problem(
+                path=("nodes", name, reserved[0]),
+                wrong="no effect: the local runtime reserves nothing",
+                way_out="remove it, or set runtime: ray",
+                severity="warning",
+            )
+    if spec.runtime == "local" and spec.ray_address is not None:
+        yield Problem(
+            path=("ray_address",),
+            wrong="no effect: the runtime is local",
+            way_out="remove it, or set runtime: ray",
+        )
+
+
+def check_resources(spec: GraphSpec, cluster: Cluster) -> Iterator[Problem]:
+    """Reservations beyond the cluster, and threads beyond a machine's cores."""
+    yield from _beyond(spec, "cpus", cluster.cpus)
+    yield from _beyond(spec, "gpus", cluster.gpus)
+    for name, node in spec.nodes.items():
+        if node.options.threads is not None and node.options.threads > cluster.cores:
+            yield Problem(
+                path=("nodes", name, "threads"),
+                wrong=f"{node.options.threads} threads on {cluster.cores} cores slow each other down",
+                allowed=f"at most {cluster.cores}",
+                way_out="lower it, or leave it out for one thread per core",
+                severity="warning",
+            )
+
+
+def _beyond(spec: GraphSpec, resource: Literal["cpus", "gpus"], there: float) -> Iterator[Problem]:
+    asked = {
+        name: (node.options.replicas, getattr(node.options, resource)) for name, node in spec.nodes.items()
+    }
+    total = sum(replicas * each for replicas, each in asked.values())
+    if total > there:
+        shares = ", ".join(
+            f"{name} {replicas} x {each:g}" for name, (replicas, each) in asked.items() if each
+        )
+        yield Problem(
+            path=("nodes",),
+            wrong=f"asked {total:g} {resource}, the cluster has {there:g}, by service: {shares}",
+            way_out=f"lower replicas or {resource}",
+        )

@@ -1,0 +1,213 @@
+"""The command line: `headrace run | check | plan | draw | keys | report`.
+
+Exit codes: 0 the command did what was asked, 1 the run failed, 2 refused before anything started,
+130 interrupted. Whatever takes time to import is imported by the command that needs it.
+"""
+
+import json
+import sys
+from collections.abc import Sequence
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from headrace import __version__
+from headrace.dataflow.problems import GraphError, errors
+from headrace.dataflow.rundir import RunDirError
+
+if TYPE_CHECKING:
+    from headrace.dataflow.cluster import Cluster
+    from headrace.dataflow.parse import Document
+
+FAILED, REFUSED, INTERRUPTED = 1, 2, 130
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="Post-train language models with a dataflow of services; one number, staleness, sets how far "
+    "generation runs ahead of learning.",
+)
+
+
+class RuntimeChoice(Enum):
+    ray = "ray"
+    local = "local"
+
+
+class Format(Enum):
+    text = "text"
+    mermaid = "mermaid"
+
+
+Target = Annotated[
+    str, typer.Argument(help="A YAML file, a shipped name (grpo_copy_cpu), or a run directory.")
+]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Argument(help="Values to set, e.g. staleness=2 learn.prompts_per_step=16 actor.optimizer.lr=1e-4."),
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+
+
+@app.callback(invoke_without_command=True)
+def root(
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    if version:
+        typer.echo(f"headrace {__version__}")
+        raise typer.Exit
+
+
+@app.command()
+def run(
+    target: Target,
+    overrides: Overrides = None,
+    output: Annotated[
+        Path | None, typer.Option(help="The run's directory; by default runs/NAME/START-TIME.")
+    ] = None,
+    resume: Annotated[
+        bool,
+        typer.Option("--resume", help="Go on with the run in --output, or with the newest of this name."),
+    ] = False,
+    runtime: Annotated[RuntimeChoice | None, typer.Option(help="Same as runtime=...")] = None,
+) -> None:
+    """Check a dataflow and run it; a run directory as TARGET goes on where it stopped."""
+    extra = [f"runtime={runtime.value}"] if runtime else []
+    document, _ = _checked(target, [*(overrides or []), *extra])
+    directory = _resumed(target, document.spec.name, output, resume)
+    from headrace.dataflow.launch import launch
+
+    try:
+        code = launch(document.spec, output=None if directory else output, resume=directory)
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    raise typer.Exit(code)
+
+
+@app.command()
+def check(target: Target, overrides: Overrides = None) -> None:
+    """Say everything that is wrong with a dataflow, without starting anything."""
+    document, _ = _checked(target, overrides)
+    spec = document.spec
+    typer.echo(
+        f"{document.places.file}: ready to run: {len(spec.nodes)} nodes, {len(spec.policies)} "
+        f"{'policy' if len(spec.policies) == 1 else 'policies'}, {spec.steps} steps"
+    )
+
+
+@app.command()
+def plan(target: Target, overrides: Overrides = None, as_json: AsJson = False) -> None:
+    """Say what would run where, the arithmetic of a step and the learning rates."""
+    document, cluster = _checked(target, overrides)
+    from headrace.dataflow.plan import plan as make_plan
+
+    made = make_plan(document.spec, cluster)
+    if as_json:
+        typer.echo(json.dumps(made.to_json(), indent=2))
+        return
+    from rich.console import Console
+
+    from headrace.dataflow.plan_text import render
+
+    Console().print(render(made))
+
+
+@app.command()
+def draw(
+    target: Target,
+    overrides: Overrides = None,
+    format: Annotated[Format, typer.Option(help="Text for the terminal, or a Mermaid chart.")] = Format.text,
+) -> None:
+    """Draw a dataflow."""
+    from headrace.dataflow.check import check_structure
+    from headrace.dataflow.draw import draw_mermaid, draw_text
+    from headrace.dataflow.parse import load
+
+    document = load(target, overrides or [])
+    if problems := errors(check_structure(document.spec)):
+        raise GraphError(document.places.locate(problems))
+    typer.echo(draw_text(document.spec) if format is Format.text else draw_mermaid(document.spec))
+
+
+@app.command()
+def keys(
+    kind: Annotated[
+        str | None, typer.Argument(help="graph, policy, or a kind of node; without it, all of them.")
+    ] = None,
+) -> None:
+    """List the keys of a dataflow with their types, defaults and meaning."""
+    from headrace.dataflow.keys_text import SECTIONS, describe
+    from headrace.dataflow.problems import listing, suggestion
+
+    if kind is not None and kind not in SECTIONS:
+        way_out = suggestion(kind, SECTIONS, otherwise="name one of these")
+        typer.echo(f"there are no keys of '{kind}' (allowed: {listing(SECTIONS)}); {way_out}", err=True)
+        raise typer.Exit(REFUSED)
+    typer.echo("\n\n".join(describe(section) for section in ([kind] if kind else SECTIONS)))
+
+
+@app.command()
+def report(
+    directory: Annotated[Path, typer.Argument(help="A run directory.")] = Path("runs/latest"),
+    as_json: AsJson = False,
+) -> None:
+    """Sum a run up: write its report.html, or print its figures as JSON."""
+    from headrace.dataflow.report import summary, write_html
+
+    if as_json:
+        typer.echo(json.dumps(summary(directory)))
+    else:
+        typer.echo(write_html(directory))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs a command line and returns its exit code; what a user did wrong is told in plain text."""
+    try:
+        app(args=arguments)
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 0
+    except (GraphError, RunDirError) as error:
+        print(error, file=sys.stderr)
+        return REFUSED
+    return 0
+
+
+def _checked(target: str, overrides: Sequence[str] | None) -> "tuple[Document, Cluster]":
+    """The parsed graph and the machine; warnings are printed, errors raised."""
+    from headrace.dataflow.check import check as find_problems
+    from headrace.dataflow.cluster import this_machine
+    from headrace.dataflow.parse import load
+
+    document = load(target, overrides or [])
+    cluster = this_machine()
+    here = document.spec.ray_address is None
+    problems = document.places.locate(find_problems(document.spec, cluster=cluster if here else None))
+    if errors(problems):
+        raise GraphError(problems)
+    for problem in problems:
+        typer.echo(str(problem), err=True)
+    return document, cluster
+
+
+def _resumed(target: str, name: str, output: Path | None, resume: bool) -> Path | None:
+    """The run directory to go on with; None for a new run."""
+    if Path(target).is_dir():
+        return Path(target)
+    if not resume:
+        return None
+    if output is not None:
+        return output
+    runs = sorted(path.parent for path in Path("runs", name).glob("*/graph.yaml"))
+    if not runs:
+        raise RunDirError(
+            f"there is no run of '{name}' in {Path('runs', name)} to go on with; leave --resume out"
+        )
+    return runs[-1]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

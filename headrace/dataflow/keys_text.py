@@ -1,0 +1,99 @@
+"""The keys of a graph, its policies and nodes, as a person reads them; made from the options classes."""
+
+import dataclasses
+import textwrap
+from collections.abc import Iterator
+from types import NoneType, UnionType
+from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
+
+from headrace.dataflow.fields import Key, keys
+from headrace.dataflow.spec import OPTIONS, GraphSpec, NodeSpec
+from headrace.dataflow.tree import node_keys
+from headrace.services.options import PolicyOptions
+
+SECTIONS: Final[dict[str, type[Any]]] = {
+    "graph": GraphSpec,
+    "policy": PolicyOptions,
+    **{str(kind): options for kind, options in OPTIONS.items()},
+}
+"""What has keys, by the name it is asked for."""
+
+_SCALARS: Final = {int: "whole number", float: "number", str: "text", bool: "true or false"}
+
+
+def describe(section: str) -> str:
+    """The keys of a section, one paragraph each."""
+    cls = SECTIONS[section]
+    edges = node_keys(section) if section in OPTIONS else ()
+    shared = [dataclasses.replace(keys(NodeSpec)[name], required=True) for name in edges]
+    first_line = (cls.__doc__ or "").strip().splitlines()[0]
+    return "\n".join([f"{section}: {first_line}", *_paragraphs([*shared, *keys(cls).values()], "  ")])
+
+
+def _paragraphs(members: list[Key], indent: str) -> Iterator[str]:
+    for key in members:
+        if key.name == "kind":
+            continue
+        yield f"{indent}{key.name}: {type_name(key.type)}{_default(key)}"
+        if key.help:
+            yield textwrap.fill(
+                key.help, 100, initial_indent=f"{indent}    ", subsequent_indent=f"{indent}    "
+            )
+        for option in _options(key.type):
+            yield from _option(option, f"{indent}    ")
+
+
+def _option(cls: type[Any], indent: str) -> Iterator[str]:
+    kind = keys(cls).get("kind")
+    if kind is not None:
+        yield f"{indent}{kind.default}: {(cls.__doc__ or '').strip().splitlines()[0]}"
+    yield from _paragraphs(list(keys(cls).values()), f"{indent}  ")
+
+
+def _options(kind: Any) -> list[type[Any]]:
+    """The options classes that a value of this type may be; nodes and policies have sections of their own."""
+    members = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+    return [member for member in members if isinstance(member, type) and dataclasses.is_dataclass(member)]
+
+
+def _default(key: Key) -> str:
+    if key.required:
+        return ", required"
+    default = key.default
+    if dataclasses.is_dataclass(default) or default == {}:
+        return ""
+    return f", default {_value(default)}"
+
+
+def _value(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_value, value))}]"
+    return (
+        str(value).lower()
+        if isinstance(value, bool)
+        else f"{value:g}"
+        if isinstance(value, float)
+        else str(value)
+    )
+
+
+def type_name(kind: Any) -> str:
+    """A type as YAML has it, e.g. "whole number, at least 1" or "copy | jsonl"."""
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return f"{type_name(arguments[0])} {arguments[1]}"
+    if origin in (Union, UnionType):
+        return " | ".join("null" if member is NoneType else type_name(member) for member in arguments)
+    if origin is Literal:
+        return " | ".join(map(str, arguments))
+    if origin is tuple:
+        many = len(arguments) == 2 and arguments[1] is Ellipsis
+        return f"list of {type_name(arguments[0])}" if many else f"list of {len(arguments)}"
+    if origin is dict:
+        return "mapping"
+    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
+        tag = keys(kind).get("kind")
+        return str(tag.default) if tag and isinstance(tag.default, str) else "mapping"
+    return _SCALARS.get(kind, str(kind))
