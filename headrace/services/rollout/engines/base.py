@@ -14,6 +14,10 @@ FinishReason = Literal["stop", "length"]
 OverNewWeights = Literal["finish", "swap"]
 
 
+class EngineDied(RuntimeError):
+    """The engine failed or was closed and takes no more; `__cause__` is the error that ended it, if any."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampling:
     """How tokens are drawn; the log-probabilities are those under `temperature`."""

@@ -1,0 +1,58 @@
+"""Models by name: a recipe of ours, a folder, or a hub id in the local Hugging Face cache.
+
+Nothing is fetched from a network. This module imports nothing heavy: `exists` is for `check`.
+"""
+
+import os
+from pathlib import Path
+
+from headrace.services.models import smollm2, tiny_copier
+from headrace.services.models.base import LoadedModel, Recipe
+
+__all__ = ["RECIPES", "LoadedModel", "exists", "load"]
+
+RECIPES: dict[str, Recipe] = {
+    "tiny-copier": tiny_copier,
+    "smollm2-135m-instruct": smollm2,
+}
+
+
+def exists(model: str) -> str | None:
+    """None if `load(model)` can find the model, else what is wrong and the ways out."""
+    if model in RECIPES:
+        return RECIPES[model].missing()
+    if (Path(model) / "config.json").is_file() or _is_cached(model):
+        return None
+    where = "a folder without config.json" if Path(model).is_dir() else "neither a recipe nor a folder"
+    return (
+        f"model {model!r} is {where}, and no such hub id is in the Hugging Face cache ({_hub_cache()}); use one "
+        f"of {', '.join(sorted(RECIPES))}, the path of a folder with config.json, or fetch it first with "
+        f"`hf download {model}`"
+    )
+
+
+def load(model: str, *, dtype: str, seed: int) -> LoadedModel:
+    """Loads `model` in eval mode with weights of `dtype` (float32, float64 or bfloat16).
+
+    `seed` makes the weights of recipes that start from random ones; the process's own random state is left
+    as it was. Raises FileNotFoundError with the ways out when there is no such model.
+    """
+    problem = exists(model)
+    if problem is not None:
+        raise FileNotFoundError(problem)
+    if model in RECIPES:
+        return RECIPES[model].load(dtype=dtype, seed=seed)
+    from headrace.services.models.pretrained import load_pretrained
+
+    return load_pretrained(model, dtype=dtype)
+
+
+def _is_cached(model: str) -> bool:
+    snapshots = _hub_cache() / f"models--{model.replace('/', '--')}" / "snapshots"
+    return any(snapshots.glob("*/config.json"))
+
+
+def _hub_cache() -> Path:
+    """Where the Hugging Face client keeps what it fetched, by its own environment variables."""
+    home = os.environ.get("HF_HOME") or Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "huggingface"
+    return Path(os.environ.get("HF_HUB_CACHE") or Path(home) / "hub").expanduser()

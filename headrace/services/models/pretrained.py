@@ -1,0 +1,31 @@
+"""A model from a folder or from the local Hugging Face cache; the network is never asked."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+
+from headrace.services.models.base import LoadedModel
+
+
+def load_pretrained(model: str | Path, *, dtype: str) -> LoadedModel:
+    """Loads weights, tokenizer and stop tokens as they were saved."""
+    loaded = AutoModelForCausalLM.from_pretrained(
+        model, dtype=getattr(torch, dtype), attn_implementation="sdpa", local_files_only=True
+    )
+    tokenizer = AutoTokenizer.from_pretrained(model, local_files_only=True)
+    return LoadedModel(
+        model=loaded.eval(), tokenizer=tokenizer, stop_token_ids=stop_token_ids(loaded, tokenizer)
+    )
+
+
+def stop_token_ids(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> tuple[int, ...]:
+    """Every id that ends an answer: those of the generation config, the config and the tokenizer's eos."""
+    named: list[Any] = [
+        getattr(model.generation_config, "eos_token_id", None),
+        getattr(model.config, "eos_token_id", None),
+        getattr(tokenizer, "eos_token_id", None),
+    ]
+    ids = {int(i) for one in named if one is not None for i in (one if isinstance(one, list) else [one])}
+    return tuple(sorted(ids))

@@ -1,0 +1,70 @@
+"""`tiny-copier`: a Llama of 527 thousand random weights and 13 tokens, which learns to copy in a minute.
+
+Head size 32, so that vLLM can run it too. The weights follow from the seed alone.
+"""
+
+from typing import TYPE_CHECKING
+
+from headrace.services.models.base import LoadedModel
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
+
+PAD, END = "<pad>", "$"
+VOCABULARY = (PAD, END, ">", *"abcdefghij")
+
+
+def missing() -> str | None:
+    return None
+
+
+def load(*, dtype: str, seed: int) -> LoadedModel:
+    """Weights are drawn in float32 from `seed` and then cast to `dtype`."""
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    config = LlamaConfig(
+        vocab_size=len(VOCABULARY),
+        hidden_size=128,
+        intermediate_size=512,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=4,
+        max_position_embeddings=2048,
+        initializer_range=0.05,
+        tie_word_embeddings=True,
+        pad_token_id=VOCABULARY.index(PAD),
+        eos_token_id=VOCABULARY.index(END),
+        bos_token_id=None,
+        attn_implementation="sdpa",
+    )
+    with torch.random.fork_rng(devices=[]):
+        model = LlamaForCausalLM(config)
+    _draw_weights(model, torch.Generator().manual_seed(seed))
+    return LoadedModel(
+        model=model.to(getattr(torch, dtype)).eval(),
+        tokenizer=tokenizer(),
+        stop_token_ids=(VOCABULARY.index(END),),
+    )
+
+
+def _draw_weights(model: "LlamaForCausalLM", generator: "torch.Generator") -> None:
+    """Normal matrices, norms of one, and a padding token of zero, whatever other threads draw meanwhile."""
+    for parameter in model.parameters():
+        if parameter.dim() == 2:
+            parameter.data.normal_(0.0, model.config.initializer_range, generator=generator)
+    model.get_input_embeddings().weight.data[VOCABULARY.index(PAD)] = 0.0
+
+
+def tokenizer() -> "PreTrainedTokenizerFast":
+    """One token a character; text outside the vocabulary becomes the padding token."""
+    from tokenizers import Regex, Tokenizer, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast
+
+    core = Tokenizer(models.WordLevel({token: i for i, token in enumerate(VOCABULARY)}, unk_token=PAD))
+    core.pre_tokenizer = pre_tokenizers.Split(Regex(r"<pad>|."), behavior="isolated")
+    return PreTrainedTokenizerFast(
+        tokenizer_object=core, pad_token=PAD, eos_token=END, padding_side="left",
+        clean_up_tokenization_spaces=False,
+    )  # fmt: skip

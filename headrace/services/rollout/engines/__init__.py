@@ -1,0 +1,78 @@
+"""Engines by name. `build` loads what an engine needs only when it is asked for."""
+
+import asyncio
+from collections.abc import Callable
+
+from headrace.services.options import PolicyOptions, RolloutOptions
+from headrace.services.rollout.engines.base import (
+    Completion,
+    Engine,
+    EngineDied,
+    FinishReason,
+    OverNewWeights,
+    Request,
+    Sampling,
+)
+
+__all__ = [
+    "ENGINES",
+    "Completion",
+    "Engine",
+    "EngineDied",
+    "FinishReason",
+    "OverNewWeights",
+    "Request",
+    "Sampling",
+    "build",
+]
+
+
+async def build(
+    options: RolloutOptions, policy: PolicyOptions | None, *, seed: int, version: int = 0
+) -> Engine:
+    """The engine of a rollout replica, with the policy's initial weights (`seed`) called `version`.
+
+    A model is loaded in a thread, so that the event loop stays free.
+    """
+    return await asyncio.to_thread(ENGINES[options.engine], options, policy, seed, version)
+
+
+def _torch(options: RolloutOptions, policy: PolicyOptions | None, seed: int, version: int) -> Engine:
+    if policy is None:
+        raise ValueError(
+            "the torch engine serves a policy's model, got no policy; name one on the rollout node"
+        )
+    from headrace.services.models import load
+    from headrace.services.rollout.engines.torch_engine import TorchEngine
+
+    loaded = load(policy.model, dtype=policy.dtype, seed=seed)
+    sampling = Sampling(
+        temperature=options.temperature,
+        max_new_tokens=options.max_new_tokens,
+        stop_token_ids=loaded.stop_token_ids,
+    )
+    return TorchEngine(
+        loaded.model,
+        sampling,
+        max_concurrent=options.max_concurrent,
+        over_new_weights=options.over_new_weights,
+        version=version,
+    )
+
+
+def _fake(options: RolloutOptions, policy: PolicyOptions | None, seed: int, version: int) -> Engine:
+    from headrace.services.rollout.engines.fake import FakeEngine, Script
+
+    return FakeEngine(
+        Script.parse(options.fake),
+        max_new_tokens=options.max_new_tokens,
+        max_concurrent=options.max_concurrent,
+        over_new_weights=options.over_new_weights,
+        version=version,
+    )
+
+
+ENGINES: dict[str, Callable[[RolloutOptions, PolicyOptions | None, int, int], Engine]] = {
+    "torch": _torch,
+    "fake": _fake,
+}

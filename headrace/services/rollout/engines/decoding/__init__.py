@@ -1,0 +1,1 @@
+"""Continuous batching of a Hugging Face causal LM: slots, shared prefixes, cached attention, drawing."""

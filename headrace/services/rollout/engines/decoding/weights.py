@@ -1,0 +1,53 @@
+"""Replaces a model's weights in place, after every name, shape and type was checked.
+
+Nothing is written unless all of it fits: a refused load leaves the old weights whole.
+"""
+
+from collections.abc import Mapping
+
+import torch
+
+
+def check_weights(model: torch.nn.Module, weights: Mapping[str, torch.Tensor]) -> None:
+    """Raises ValueError naming what is missing, unexpected or misshapen; of tied names one is enough."""
+    held = _held(model)
+    given = {id(held[name]) for name in weights if name in held}
+    missing = [name for name, tensor in held.items() if id(tensor) not in given]
+    unexpected = [name for name in weights if name not in held]
+    unfit = [
+        f"{name}: {_form(weights[name])} where the model has {_form(tensor)}"
+        for name, tensor in held.items()
+        if name in weights and _form(weights[name]) != _form(tensor)
+    ]
+    faults = [
+        f"{label}: {_listed(found)}"
+        for label, found in (("missing", missing), ("unexpected", unexpected), ("unfit", unfit))
+        if found
+    ]
+    if faults:
+        raise ValueError(
+            f"weights do not fit {type(model).__name__} ({'; '.join(faults)}); "
+            "publish the state dict of the same model in the same dtype"
+        )
+
+
+@torch.no_grad()
+def copy_weights(model: torch.nn.Module, weights: Mapping[str, torch.Tensor]) -> None:
+    """Copies checked `weights` into `model`, in place; tied tensors follow each other."""
+    held = _held(model)
+    for name, tensor in weights.items():
+        held[name].copy_(tensor)
+
+
+def _held(model: torch.nn.Module) -> dict[str, torch.Tensor]:
+    """Every parameter and persistent buffer by each of its names; tied names hold one tensor."""
+    return model.state_dict(keep_vars=True)
+
+
+def _form(tensor: torch.Tensor) -> str:
+    return f"{str(tensor.dtype).removeprefix('torch.')} {list(tensor.shape)}"
+
+
+def _listed(names: list[str], most: int = 5) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
