@@ -8,7 +8,7 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from types import NoneType, UnionType
-from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Final, Literal, Union, cast, get_args, get_origin
 
 from headrace.dataflow.fields import Key, keys
 from headrace.dataflow.problems import Path, Problem, listing, show, suggestion
@@ -39,7 +39,7 @@ def convert(value: Any, kind: Any, path: Path, problems: list[Problem], *, help:
         return _mapping(value, path, problems, help)
     if dataclasses.is_dataclass(kind) and isinstance(kind, type):
         return _tagged(value, [kind], path, problems) if _tag(kind) else build(kind, value, path, problems)
-    return _scalar(value, kind, path, problems, help)
+    return _scalar(value, cast(type, kind), path, problems, help)
 
 
 def build(

@@ -75,9 +75,9 @@ def _names(tree: Mapping[str, Any], section: str) -> tuple[str, ...]:
 
 
 def _set(tree: dict[str, Any], path: Path, value: Any, override: str, problems: list[Problem]) -> bool:
-    at = tree
+    at: dict[str, Any] = tree
     for depth, key in enumerate(path[:-1], start=1):
-        member = at.get(key)
+        member: Any = at.get(key)
         if member is None:
             member = {}
         elif isinstance(member, str):

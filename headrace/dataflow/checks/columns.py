@@ -30,17 +30,11 @@ def _missing(spec: GraphSpec) -> Iterator[Problem]:
 
 def _lacks(spec: GraphSpec, name: str, kind: str, columns: list[str]) -> Problem:
     reader = spec.nodes[name]
-    who = (
-        f"a {node.kind}"
-        if kind != "reference"
-        else f"{node.options.algorithm.kind}, whose kl_coef is above 0,"
-    )
+    who = f"a {reader.kind}" + (" whose kl_coef is above 0" if kind == "reference" else "")
     others = [other for other, candidate in spec.nodes.items() if candidate.kind == kind]
-    instead = " or set kl_coef: 0" if kind == "reference" else ""
-    if others:
-        way_out = f"add '{others[0]}' to the inputs{instead and ','}{instead}"
-    else:
-        way_out = f"add a {kind} node and name it in the inputs{instead and ','}{instead}"
+    way_out = f"add '{others[0]}' to the inputs" if others else f"add a {kind} node and name it in the inputs"
+    if kind == "reference":
+        way_out += ", or set kl_coef: 0"
     return Problem(
         path=("nodes", name, "inputs"),
         wrong=f"{who} reads {listing(columns)}, which none of {listing(upstream(spec, name))} writes",

@@ -3,7 +3,7 @@
 The other checks may rely on what this one refuses.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from headrace.dataflow.problems import Path, Problem, listing, suggestion
 from headrace.dataflow.spec import GraphSpec, NodeKind
@@ -50,22 +50,26 @@ def check_tables(spec: GraphSpec) -> Iterator[Problem]:
     if not spec.of_kind("source"):
         yield _absent(("nodes",), "source", "prompts: {kind: source, dataset: copy}")
     for table, members in tables(spec).items():
-        kinds: dict[NodeKind, list[str]] = {"rollout": [], "trainer": []}
-        for member in members:
-            kinds.setdefault(spec.nodes[member].kind, []).append(member)
-        if not kinds["rollout"]:
-            example = f"answers: {{kind: rollout, inputs: [{table}], policy: {next(iter(spec.policies))}}}"
-            yield _absent(("nodes", table), "rollout", example)
-        elif not kinds["trainer"]:
-            example = f"learn: {{kind: trainer, inputs: [{listing(members[1:])}], algorithm: grpo, ...}}"
-            yield _absent(("nodes", table), "trainer", example)
-        if len(kinds["trainer"]) > 1:
-            yield Problem(
-                path=("nodes", kinds["trainer"][-1]),
-                wrong=f"{listing(kinds['trainer'])} train on the same rows of '{table}'",
-                allowed="one trainer for each source",
-                way_out="give the second one a source and a rollout of its own",
-            )
+        yield from _roles_filled(spec, table, members)
+
+
+def _roles_filled(spec: GraphSpec, table: str, members: tuple[str, ...]) -> Iterator[Problem]:
+    rollouts, trainers = (
+        [name for name in members if spec.nodes[name].kind == kind] for kind in ("rollout", "trainer")
+    )
+    if not rollouts:
+        example = f"answers: {{kind: rollout, inputs: [{table}], policy: {next(iter(spec.policies))}}}"
+        yield _absent(("nodes", table), "rollout", example, f" reads '{table}'")
+    elif not trainers:
+        example = f"learn: {{kind: trainer, inputs: [{listing(members[1:])}], algorithm: grpo, ...}}"
+        yield _absent(("nodes", table), "trainer", example, f" learns from the rows of '{table}'")
+    elif len(trainers) > 1:
+        yield Problem(
+            path=("nodes", trainers[-1]),
+            wrong=f"{listing(trainers)} train on the same rows of '{table}'",
+            allowed="one trainer for each source",
+            way_out="give the second one a source and a rollout of its own",
+        )
 
 
 def check_policies(spec: GraphSpec) -> Iterator[Problem]:
@@ -93,7 +97,7 @@ def check_policies(spec: GraphSpec) -> Iterator[Problem]:
                 )
 
 
-def _unknown(what: str, name: str, known: dict[str, object], path: Path) -> Problem:
+def _unknown(what: str, name: str, known: Mapping[str, object], path: Path) -> Problem:
     return Problem(
         path=path,
         wrong=f"there is no {what} '{name}'",
@@ -102,8 +106,5 @@ def _unknown(what: str, name: str, known: dict[str, object], path: Path) -> Prob
     )
 
 
-def _absent(path: Path, kind: NodeKind, example: str) -> Problem:
-    where = f" reads '{path[1]}'" if len(path) > 1 and kind == "rollout" else ""
-    if len(path) > 1 and kind == "trainer":
-        where = f" learns from the rows of '{path[1]}'"
-    return Problem(path=path, wrong=f"no {kind}{where}", way_out=f"add one: {example}")
+def _absent(path: Path, kind: NodeKind, example: str, purpose: str = "") -> Problem:
+    return Problem(path=path, wrong=f"no {kind}{purpose}", way_out=f"add one: {example}")
