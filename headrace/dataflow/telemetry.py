@@ -11,6 +11,8 @@ from typing import Any, Self
 from headrace.dataflow.rundir import JsonlWriter, RunDir
 
 METRICS = "metrics"
+QUEUE = "queue"
+"""Event of the launcher at a launch's end, once a table: the queue's counters."""
 RUN_STARTED = "run_started"
 """Event of the launcher, once a launch: services start now."""
 RUN_ENDED = "run_ended"
@@ -28,7 +30,7 @@ class Record:
     at: float
     """Unix seconds."""
     step: int | None
-    """The trainer's step that the metrics describe; None: the service's own."""
+    """The trainer's step that the metrics describe, counted from 0; None: the service's own."""
     body: Mapping[str, Any] = field(repr=False)
 
 

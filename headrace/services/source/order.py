@@ -1,15 +1,10 @@
-"""Where a run stands in its data: from a position in the stream of prompts to (epoch, index), and back up.
+"""The order of a run's data: from a position in the stream of prompts to (epoch, index).
 
-Both are pure: the order depends on (size, seed, shuffle) alone, so a resumed run draws what an
+Pure: the order depends on (size, seed, shuffle) alone, so a resumed run draws what an
 uninterrupted one would have drawn.
 """
 
-import json
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import count
-from pathlib import Path
-from typing import Any
 
 _WORD = (1 << 64) - 1
 _ROUNDS = 6
@@ -72,43 +67,3 @@ def _mixed(value: int) -> int:
     value = ((value ^ value >> 30) * 0xBF58476D1CE4E5B9) & _WORD
     value = ((value ^ value >> 27) * 0x94D049BB133111EB) & _WORD
     return value ^ value >> 31
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DataPosition:
-    """The prompts that committed steps have used: all below `next`, and those of `done`, which lie above it.
-
-    Groups finish out of order, so one number would either repeat or skip prompts on resume.
-    """
-
-    next: int = 0
-    done: frozenset[int] = frozenset()
-
-    def advance(self, groups: Iterable[int]) -> "DataPosition":
-        """With the prompts at positions `groups` used too."""
-        done = self.done | {int(group) for group in groups if group >= self.next}
-        mark = self.next
-        while mark in done:
-            mark += 1
-        return DataPosition(next=mark, done=frozenset(group for group in done if group > mark))
-
-    def remaining(self, total: int | None) -> Iterator[int]:
-        """Positions not used yet, ascending; up to `total`, or without end."""
-        positions = count(self.next) if total is None else range(self.next, total)
-        return (position for position in positions if position not in self.done)
-
-    @property
-    def consumed(self) -> int:
-        return self.next + len(self.done)
-
-    def to_json(self) -> dict[str, Any]:
-        return {"next": self.next, "done": sorted(self.done)}
-
-    @classmethod
-    def of_checkpoint(cls, checkpoint: Path) -> "DataPosition":
-        """The position that a checkpoint's `state.json` holds under `data_position`."""
-        return cls.from_json(json.loads((checkpoint / "state.json").read_text())["data_position"])
-
-    @classmethod
-    def from_json(cls, value: dict[str, Any]) -> "DataPosition":
-        return cls(next=int(value["next"]), done=frozenset(int(group) for group in value["done"]))

@@ -14,10 +14,12 @@ from typing import Any
 import numpy as np
 
 from headrace.services.base import Context
+from headrace.services.clock import ActivityClock
+from headrace.services.data_position import DataPosition
 from headrace.services.options import SourceOptions
 from headrace.services.source.datasets import open_dataset
 from headrace.services.source.encode import encode
-from headrace.services.source.order import DataOrder, DataPosition
+from headrace.services.source.order import DataOrder
 from headrace.transferqueue import WaitTimeout
 
 UID_SAMPLE_BITS = 16
@@ -46,6 +48,7 @@ class Source:
 
     def __init__(self, *, load_tokenizer: Callable[[str], Any] = _models_tokenizer) -> None:
         self._load_tokenizer = load_tokenizer
+        self._clock = ActivityClock()
 
     async def setup(self, context: Context) -> None:
         """Raises DatasetError where the data set cannot be opened."""
@@ -63,10 +66,15 @@ class Source:
     async def run(self) -> None:
         """Returns when every epoch is written; without a number of epochs it goes on until cancelled."""
         for positions in _chunks(self._start.remaining(self._order.total), self._per_put):
-            block = await asyncio.to_thread(self._draw, positions)
+            with self._clock.during("busy"):
+                block = await asyncio.to_thread(self._draw, positions)
             await self._put(block)
             self._context.report.metrics(
-                {"data/epoch": float(block.epoch), "data/prompts_written": float(positions[-1] + 1)}
+                {
+                    **self._clock.fractions(),
+                    "data/epoch": float(block.epoch),
+                    "data/prompts_written": float(positions[-1] + 1),
+                }
             )
         await self._context.client.end(self._context.flow.table)
 

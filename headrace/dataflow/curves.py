@@ -1,0 +1,122 @@
+"""Curves as inline SVG: no script, no outside host, colours from the page's style sheet.
+
+Pure: points in, markup out. Every text that comes from outside is escaped here.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from html import escape
+
+Points = Sequence[tuple[float, float]]
+
+WIDTH, HEIGHT = 360, 190
+LEFT, RIGHT, TOP, BOTTOM = 46, 10, 10, 24
+MAX_POINTS = 240
+"""Points drawn of one curve; beyond, neighbours are averaged."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Curve:
+    label: str
+    points: Points = field(repr=False)
+    """(step, value), ascending by step; at least one."""
+
+
+def chart(title: str, curves: Sequence[Curve]) -> str:
+    """A figure of one or more curves over the training step, with the last values in its caption."""
+    curves = [Curve(label=curve.label, points=thinned(curve.points, MAX_POINTS)) for curve in curves]
+    values = [y for curve in curves for _, y in curve.points]
+    steps = [x for curve in curves for x, _ in curve.points]
+    frame = _Frame.around(min(steps), max(steps), min(values), max(values))
+    marks = "".join(_curve(curve, number, frame) for number, curve in enumerate(curves))
+    legend = " ".join(
+        f'<span class="key k{number}">{escape(curve.label)} <b>{figure(curve.points[-1][1])}</b></span>'
+        for number, curve in enumerate(curves)
+    )
+    return (
+        f"<figure><figcaption><strong>{escape(title)}</strong> {legend}</figcaption>"
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(title)} over training steps">'
+        f"{_axes(frame)}{marks}</svg></figure>"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Frame:
+    """The data's rectangle, 0 included, and its way onto the picture."""
+
+    x0: float
+    x1: float
+    y0: float
+    y1: float
+    ticks: list[float]
+
+    @classmethod
+    def around(cls, x0: float, x1: float, y0: float, y1: float) -> "_Frame":
+        ticks = round_ticks(min(y0, 0.0), max(y1, 0.0))
+        return cls(x0=x0, x1=x1 if x1 > x0 else x0 + 1.0, y0=ticks[0], y1=ticks[-1], ticks=ticks)
+
+    def x(self, step: float) -> float:
+        return LEFT + (step - self.x0) / (self.x1 - self.x0) * (WIDTH - LEFT - RIGHT)
+
+    def y(self, value: float) -> float:
+        return TOP + (self.y1 - value) / (self.y1 - self.y0) * (HEIGHT - TOP - BOTTOM)
+
+
+def _axes(frame: _Frame) -> str:
+    rows = "".join(
+        f'<line class="grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{frame.y(t):.1f}" y2="{frame.y(t):.1f}"/>'
+        f'<text class="tick" x="{LEFT - 6}" y="{frame.y(t) + 4:.1f}" text-anchor="end">{figure(t)}</text>'
+        for t in frame.ticks
+    )
+    middle = (frame.x0 + frame.x1) // 2
+    columns = "".join(
+        f'<text class="tick" x="{frame.x(step):.1f}" y="{HEIGHT - 6}" text-anchor="{anchor}">{step:g}</text>'
+        for step, anchor in ((frame.x0, "start"), (middle, "middle"), (frame.x1, "end"))
+        if anchor != "middle" or frame.x0 < step < frame.x1
+    )
+    return rows + columns
+
+
+def _curve(curve: Curve, number: int, frame: _Frame) -> str:
+    places = [(frame.x(x), frame.y(y)) for x, y in curve.points]
+    line = " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
+    spots = "".join(
+        f'<circle class="spot" cx="{px:.1f}" cy="{py:.1f}" r="5">'
+        f"<title>{escape(curve.label)}, step {x:g}: {figure(y)}</title></circle>"
+        for (px, py), (x, y) in zip(places, curve.points, strict=True)
+    )
+    end = f'<circle class="end k{number}" cx="{places[-1][0]:.1f}" cy="{places[-1][1]:.1f}" r="2.5"/>'
+    return f'<polyline class="line k{number}" points="{line}"/>{end}{spots}'
+
+
+def thinned(points: Points, most: int) -> Points:
+    """At most `most` points: runs of equal length, each replaced by its last step and its mean value."""
+    if len(points) <= most:
+        return points
+    run = math.ceil(len(points) / most)
+    runs = [points[start : start + run] for start in range(0, len(points), run)]
+    return [(part[-1][0], sum(y for _, y in part) / len(part)) for part in runs]
+
+
+def round_ticks(low: float, high: float, *, about: int = 4) -> list[float]:
+    """Round numbers from at most `low` to at least `high`, evenly spaced, two or more."""
+    if not high > low:
+        high = low + 1.0
+    raw = (high - low) / about
+    unit = 10.0 ** math.floor(math.log10(raw))
+    step = unit * next(m for m in (1, 2, 5, 10) if m * unit >= raw * 0.999)
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    return [float(f"{number * step:.10g}") for number in range(first, last + 1)]
+
+
+def figure(value: float) -> str:
+    """A number for a narrow place: three digits, k and M from ten thousand on."""
+    size = abs(value)
+    if size >= 1e7:
+        return f"{value / 1e6:.3g}M"
+    if size >= 1e4:
+        return f"{value / 1e3:.3g}k"
+    if size >= 100:
+        return f"{value:.0f}"
+    return f"{value:.3g}"
