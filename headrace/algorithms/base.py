@@ -5,7 +5,7 @@ micro-batch, data-parallel or packing split changes the gradient.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -16,33 +16,38 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenBatch:
-    """Response tokens of a micro-batch, flattened over samples: every tensor is [T].
+    """Response tokens of a micro-batch, flattened over samples: tensors are [T] unless said otherwise.
 
     Three log-probabilities are kept apart: `behaviour` (at sampling), `proximal` (at the start of the
     update; None: same as behaviour), and the current one, which the loss receives beside this batch.
     """
 
     behaviour_logprobs: "torch.Tensor"
-    proximal_logprobs: "torch.Tensor | None"
-    reference_logprobs: "torch.Tensor | None"
+    proximal_logprobs: "torch.Tensor | None" = None
+    reference_logprobs: "torch.Tensor | None" = None
+    """Under the initial weights; None: the run has no reference."""
     advantages: "torch.Tensor"
     mask: "torch.Tensor"
     """1 where the policy made the token and it is trained on, else 0; same float type as log-probs."""
     sample: "torch.Tensor"
     """int64, index of the token's sample in the micro-batch, non-decreasing."""
     samples: int
+    group_tokens: "torch.Tensor"
+    """[samples], trained tokens of each sample's whole group, also where the micro-batch holds part of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LossSum:
-    """A loss as a sum and what it is to be divided by once per step, with summed diagnostics."""
+    """A loss as a sum and what it is to be divided by once per step, with diagnostics."""
 
     total: "torch.Tensor"
     """Scalar, differentiable."""
     count: float
     """This micro-batch's share of the step's divisor (tokens or samples, by the reduction)."""
-    sums: "Mapping[str, torch.Tensor]"
-    """Detached scalars, summed over masked tokens; the trainer divides by `masked_tokens`."""
+    sums: "Mapping[str, torch.Tensor]" = field(default_factory=dict)
+    """Detached scalars, summed over trained tokens; `tokens` is their number."""
+    maxima: "Mapping[str, torch.Tensor]" = field(default_factory=dict)
+    """Detached scalars of which the step's largest is kept."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

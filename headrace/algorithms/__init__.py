@@ -1,0 +1,1 @@
+"""The maths: advantages, losses, divergences, reductions, schedules, seeds. Imports nothing of ours."""
