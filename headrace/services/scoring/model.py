@@ -1,0 +1,61 @@
+"""A causal language model that scores packs; the one forward pass of trainer and reference.
+
+Only the positions that predict an answer token pass through the output layer: no logits of prompts exist.
+"""
+
+import numpy as np
+import torch
+from torch.nn.functional import cross_entropy
+from transformers import PreTrainedModel
+
+from headrace.services.scoring.attention import NAME, Attention, plan, register
+from headrace.services.scoring.packing import Pack
+
+
+class PackedModel:
+    """Wraps `model` in place: its attention becomes the shared-prefix one and its dropout is off."""
+
+    def __init__(self, model: PreTrainedModel, *, temperature: float) -> None:
+        """`temperature` is that of the sampling. Raises ValueError where it is not above 0."""
+        if not temperature > 0:
+            raise ValueError(f"temperature is {temperature}; log-probabilities need one above 0")
+        register()
+        model.set_attn_implementation(NAME)
+        self.model = model.eval()
+        self._temperature = temperature
+
+    def logprobs(self, pack: Pack) -> torch.Tensor:
+        """[T]: log softmax(logits / temperature) of each answer token; at least float32."""
+        model, device = self.model, self.model.device
+        attention = Attention(plan(pack.trees, device=device, dtype=model.dtype))
+        size = len(pack.input_ids)
+        logits_TV = model(
+            input_ids=_row(pack.input_ids, device),
+            position_ids=_row(pack.position_ids, device),
+            attention_mask=torch.zeros((), device=device).expand(1, 1, size, size),
+            shared_prefix=attention,
+            logits_to_keep=torch.from_numpy(pack.scored_from).to(device),
+            use_cache=False,
+        ).logits[0]
+        self._check_layers(attention.layers)
+        targets_T = torch.from_numpy(pack.targets).to(device)
+        return token_logprobs(logits_TV, targets_T, temperature=self._temperature)
+
+    def _check_layers(self, layers: int) -> None:
+        expected = self.model.config.get_text_config().num_hidden_layers
+        if layers != expected:
+            raise ValueError(
+                f"{layers} of the {expected} layers of {type(self.model).__name__} went through the "
+                "attention interface of transformers; packed scoring needs all: use a model that supports it"
+            )
+
+
+def token_logprobs(logits: torch.Tensor, targets: torch.Tensor, *, temperature: float) -> torch.Tensor:
+    """log softmax(logits / temperature) at `targets`; logits [T, V], targets int64 [T], result [T]."""
+    precise = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    tempered = precise if temperature == 1.0 else precise / temperature
+    return -cross_entropy(tempered, targets, reduction="none")
+
+
+def _row(values: np.ndarray, device: torch.device) -> torch.Tensor:
+    return torch.from_numpy(values).to(device)[None]

@@ -1,0 +1,31 @@
+"""Scores whole batches without gradient: what the reference service and diagnostics need of a model."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+
+from headrace.services.scoring.model import PackedModel
+from headrace.services.scoring.packing import pack
+
+
+def score(
+    model: PackedModel,
+    prompt_ids: Sequence[np.ndarray],
+    response_ids: Sequence[np.ndarray],
+    groups: np.ndarray,
+    *,
+    max_tokens: int,
+) -> list[np.ndarray]:
+    """Log-probabilities of each answer's tokens, [B] of [length], in the order given.
+
+    At most `max_tokens` tokens pass through the model at once. Raises ValueError as `pack` does.
+    """
+    scores: list[np.ndarray] = [np.zeros(0, dtype=np.float32) for _ in response_ids]
+    with torch.inference_mode():
+        for packed in pack(prompt_ids, response_ids, groups, max_tokens=max_tokens):
+            values_T = model.logprobs(packed).cpu().numpy()
+            pieces = np.split(values_T, np.cumsum(packed.lengths)[:-1])
+            for index, piece in zip(packed.index, pieces, strict=True):
+                scores[index] = piece
+    return scores
