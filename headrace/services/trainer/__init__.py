@@ -1,0 +1,1 @@
+"""Trains a policy on whole batches of the queue and publishes its weights."""

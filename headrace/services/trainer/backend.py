@@ -1,0 +1,77 @@
+"""What trains a policy: gradients are accumulated over whole groups as they arrive, then one step is taken.
+
+Invariant: the update depends on the samples of the step, never on how they were split over `accumulate`
+calls or micro-batches: losses are summed and gradients divided once, by the step's global count.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from headrace.algorithms.base import LossSum, TokenBatch
+from headrace.services.trainer.samples import Samples
+
+if TYPE_CHECKING:
+    import torch
+
+Loss = Callable[["torch.Tensor", TokenBatch], LossSum]
+"""`Algorithm.loss`: current log-probabilities [T] and their tokens in, a summed loss out."""
+
+
+class NonFiniteGradientError(RuntimeError):
+    """The gradient of a step holds NaN or infinity; the weights are those from before the step."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepResult:
+    """What one optimizer step did."""
+
+    step: int
+    grad_norm: float
+    """Global norm of the divided gradient, before clipping; 0 where skipped."""
+    lr: float
+    skipped: bool
+    """Whether no token was trained, so that weights and optimizer stayed as they were."""
+    count: float
+    """What the summed gradient was divided by."""
+    sums: Mapping[str, float] = field(default_factory=dict)
+    maxima: Mapping[str, float] = field(default_factory=dict)
+    """Diagnostics of the whole step, for `algorithms.diagnostics.summary`."""
+
+
+class Backend(Protocol):
+    def accumulate(self, samples: Samples, loss: Loss) -> dict[str, float]:
+        """Adds the gradient of whole groups to the step; returns the diagnostics' sums of this call."""
+        ...
+
+    def step(self, step: int) -> StepResult:
+        """Divides, clips, updates, clears; `step` counts optimizer steps from 0.
+
+        Raises NonFiniteGradientError naming the step.
+        """
+        ...
+
+    def logprobs(
+        self, prompt_ids: Sequence[np.ndarray], response_ids: Sequence[np.ndarray], groups: np.ndarray
+    ) -> list[np.ndarray]:
+        """Of each answer's tokens under the current weights, no gradient: [B] of [length]."""
+        ...
+
+    def weights(self) -> "dict[str, torch.Tensor]":
+        """Parameters and saved buffers by Hugging Face name, tied ones once; views, valid until `step`."""
+        ...
+
+    def save_model(self, directory: Path) -> None:
+        """Writes config.json and model.safetensors, as `from_pretrained` reads them."""
+        ...
+
+    def state(self) -> "dict[str, torch.Tensor]":
+        """What a checkpoint needs beyond the weights to go on bit for bit; views, valid until `step`."""
+        ...
+
+    def load_state(self, weights: "Mapping[str, torch.Tensor]", state: "Mapping[str, torch.Tensor]") -> None:
+        """Weights by Hugging Face name and what `state` gave, both from one checkpoint."""
+        ...

@@ -1,0 +1,173 @@
+"""Checkpoints that are whole or not there: written aside, hashed, synced, renamed.
+
+Invariant: a folder `step-<n>` with a manifest that verifies holds all that was saved at step n; anything else
+is skipped by `newest`, which says why. No pickle: weights and tensors are safetensors, the rest is JSON.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import torch
+
+ASIDE = ".tmp"
+MANIFEST = "manifest.json"
+STATE = "state.json"
+TENSORS = "trainer.safetensors"
+WEIGHTS = "model.safetensors"
+STEP = "step-{:08d}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """A verified checkpoint."""
+
+    path: Path
+    """A Hugging Face model folder, with the trainer's files beside: `from_pretrained` opens it."""
+    step: int
+    values: Mapping[str, Any] = field(repr=False)
+    """What was saved as JSON: data position, version, metadata."""
+
+    def weights(self) -> "dict[str, torch.Tensor]":
+        return _load(self.path / WEIGHTS)
+
+    def tensors(self) -> "dict[str, torch.Tensor]":
+        """Optimizer and random state, as `Backend.state` gave them."""
+        return _load(self.path / TENSORS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Skipped:
+    path: Path
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """`checkpoint` is None where no complete one exists; `skipped` are newer than it, newest first."""
+
+    checkpoint: Checkpoint | None
+    skipped: tuple[Skipped, ...]
+
+
+def write(
+    directory: Path,
+    step: int,
+    *,
+    save_model: Callable[[Path], None],
+    tensors: "Mapping[str, torch.Tensor]",
+    values: Mapping[str, Any],
+) -> Checkpoint:
+    """Writes `directory/step-<step>`; `save_model` puts the model and tokenizer into the folder it is given.
+
+    `values` must be JSON. An older checkpoint of the same step is replaced. Once this returns, the checkpoint
+    survives a power cut. Raises ValueError where `save_model` left no `model.safetensors`.
+    """
+    from safetensors.torch import save_file
+
+    aside = directory / ASIDE / STEP.format(step)
+    shutil.rmtree(aside, ignore_errors=True)
+    aside.mkdir(parents=True)
+    save_model(aside)
+    if not (aside / WEIGHTS).is_file():
+        raise ValueError(f"save_model wrote no {WEIGHTS} into {aside}; a model must be saved in one file")
+    save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, aside / TENSORS)
+    (aside / STATE).write_text(json.dumps({"step": step, "values": dict(values)}, indent=1))
+    _write_manifest(aside)
+    _sync_tree(aside)
+    path = directory / STEP.format(step)
+    _replace(aside, path)
+    return Checkpoint(path=path, step=step, values=values)
+
+
+def newest(directory: Path) -> Found:
+    """The newest checkpoint whose manifest verifies; hashes every file of those it looks at."""
+    skipped: list[Skipped] = []
+    for path in reversed(_complete(directory)):
+        reason = _fault(path)
+        if reason is None:
+            state = json.loads((path / STATE).read_text())
+            found = Checkpoint(path=path, step=state["step"], values=state["values"])
+            return Found(checkpoint=found, skipped=tuple(skipped))
+        skipped.append(Skipped(path=path, reason=reason))
+    return Found(checkpoint=None, skipped=tuple(skipped))
+
+
+def prune(directory: Path, *, keep: int) -> list[Path]:
+    """Removes all but the `keep` newest, and what unfinished writes left; returns the checkpoints removed."""
+    if keep < 1:
+        raise ValueError(f"keep is {keep}; a run keeps at least its newest checkpoint")
+    shutil.rmtree(directory / ASIDE, ignore_errors=True)
+    removed = _complete(directory)[:-keep]
+    for path in removed:
+        shutil.rmtree(path)
+    return removed
+
+
+def _complete(directory: Path) -> list[Path]:
+    return sorted(path for path in directory.glob("step-*") if path.is_dir())
+
+
+def _fault(path: Path) -> str | None:
+    """Why the checkpoint cannot be trusted; None where it can."""
+    try:
+        manifest: dict[str, str] = json.loads((path / MANIFEST).read_text())["sha256"]
+    except FileNotFoundError:
+        return f"{MANIFEST} is missing"
+    except (ValueError, KeyError, TypeError):
+        return f"{MANIFEST} is not readable"
+    for name in (STATE, TENSORS, WEIGHTS):
+        if name not in manifest:
+            return f"{MANIFEST} does not list {name}"
+    for name, expected in manifest.items():
+        if not (path / name).is_file():
+            return f"{name} is missing"
+        if _sha256(path / name) != expected:
+            return f"{name} does not match its sha256"
+    return None
+
+
+def _write_manifest(folder: Path) -> None:
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    digests = {path.relative_to(folder).as_posix(): _sha256(path) for path in files}
+    (folder / MANIFEST).write_text(json.dumps({"sha256": digests}, indent=1))
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _replace(aside: Path, path: Path) -> None:
+    if path.exists():
+        lost = aside.with_name(aside.name + ".replaced")
+        shutil.rmtree(lost, ignore_errors=True)
+        path.rename(lost)
+    aside.rename(path)
+    _sync(path.parent)
+    shutil.rmtree(aside.parent)
+
+
+def _sync_tree(folder: Path) -> None:
+    for path in (*folder.rglob("*"), folder):
+        _sync(path)
+
+
+def _sync(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _load(path: Path) -> "dict[str, torch.Tensor]":
+    from safetensors.torch import load_file
+
+    return load_file(path)

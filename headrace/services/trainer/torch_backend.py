@@ -1,0 +1,163 @@
+"""Trains a Hugging Face causal language model in this process, with AdamW.
+
+A step with nothing to train on is skipped and says so; one with a gradient that is not finite is an error.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch.nn.utils import clip_grads_with_norm_, get_total_norm
+from transformers import PreTrainedModel
+
+from headrace.algorithms.base import LossSum
+from headrace.algorithms.schedules import learning_rate
+from headrace.services.options import OptimizerOptions
+from headrace.services.scoring.model import PackedModel
+from headrace.services.scoring.packing import Pack, pack
+from headrace.services.scoring.score import score
+from headrace.services.trainer.backend import Loss, NonFiniteGradientError, StepResult
+from headrace.services.trainer.optimizer_state import dump_optimizer, restore_optimizer
+from headrace.services.trainer.samples import Samples
+from headrace.services.trainer.tally import Tally
+from headrace.services.trainer.tokens import group_totals, token_batch, trained_tokens
+
+RNG = "rng/torch"
+
+
+class TorchBackend:
+    """Accumulate groups, then step: `accumulate* -> step -> accumulate* -> step ...`."""
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        optimizer: OptimizerOptions,
+        *,
+        temperature: float,
+        micro_batch_tokens: int,
+        total_steps: int | None,
+    ) -> None:
+        """`total_steps` of the run, for the schedule; None: unknown, which only a constant one allows."""
+        self._packed = PackedModel(model, temperature=temperature)
+        self._model = model
+        self._options = optimizer
+        self._micro_batch_tokens = micro_batch_tokens
+        self._total_steps = total_steps
+        self._named = {name: p for name, p in model.named_parameters() if p.requires_grad}
+        self._adamw = torch.optim.AdamW(
+            self._named.values(),
+            lr=optimizer.lr,
+            betas=optimizer.betas,
+            eps=optimizer.eps,
+            weight_decay=optimizer.weight_decay,
+            fused=True,
+        )
+        self._tally = Tally()
+        self._learning_rate(0)
+
+    def accumulate(self, samples: Samples, loss: Loss) -> dict[str, float]:
+        tokens = trained_tokens(samples)
+        group_tokens = group_totals(tokens, samples.groups)
+        trained = np.flatnonzero(tokens)
+        own = Tally()
+        for packed in pack(
+            [samples.prompt_ids[i] for i in trained],
+            [samples.response_ids[i] for i in trained],
+            samples.groups[trained],
+            max_tokens=self._micro_batch_tokens,
+        ):
+            own.add(self._backward(samples, replace(packed, index=trained[packed.index]), group_tokens, loss))
+        self._tally.merge(own)
+        return dict(own.sums)
+
+    def step(self, step: int) -> StepResult:
+        lr = self._learning_rate(step)
+        tally, self._tally = self._tally, Tally()
+        skipped = tally.count == 0
+        grad_norm = 0.0
+        if not skipped:
+            grad_norm = self._scale_gradients(step, tally.count)
+            for group in self._adamw.param_groups:
+                group["lr"] = lr
+            self._adamw.step()
+        self._adamw.zero_grad(set_to_none=True)
+        return StepResult(
+            step=step,
+            grad_norm=grad_norm,
+            lr=lr,
+            skipped=skipped,
+            count=tally.count,
+            sums=tally.sums,
+            maxima=tally.maxima,
+        )
+
+    def logprobs(
+        self, prompt_ids: Sequence[np.ndarray], response_ids: Sequence[np.ndarray], groups: np.ndarray
+    ) -> list[np.ndarray]:
+        return score(self._packed, prompt_ids, response_ids, groups, max_tokens=self._micro_batch_tokens)
+
+    def weights(self) -> dict[str, torch.Tensor]:
+        once = dict(self._model.named_parameters())
+        aliases = {name for name, _ in self._model.named_parameters(remove_duplicate=False)} - once.keys()
+        return {name: tensor for name, tensor in self._model.state_dict().items() if name not in aliases}
+
+    def save_model(self, directory: Path) -> None:
+        self._model.save_pretrained(directory)
+
+    def state(self) -> dict[str, torch.Tensor]:
+        """Raises RuntimeError between an `accumulate` and its `step`: gradients are in no checkpoint."""
+        if self._tally.count:
+            raise RuntimeError("state() was asked for within a step; take checkpoints right after step()")
+        return dump_optimizer(self._adamw, self._named) | {RNG: torch.get_rng_state()}
+
+    def load_state(self, weights: Mapping[str, torch.Tensor], state: Mapping[str, torch.Tensor]) -> None:
+        """Raises ValueError where a weight is missing, unknown or of another shape."""
+        own = self.weights()
+        if own.keys() != weights.keys():
+            odd = sorted(own.keys() ^ weights.keys())
+            raise ValueError(f"weights do not fit the model: {len(odd)} names differ, such as {odd[0]}")
+        for name, tensor in own.items():
+            if tensor.shape != weights[name].shape:
+                raise ValueError(f"{name} is {tuple(weights[name].shape)}, not {tuple(tensor.shape)}")
+        for name, tensor in own.items():
+            tensor.copy_(weights[name])
+        restore_optimizer(self._adamw, self._named, state)
+        torch.set_rng_state(state[RNG].cpu())
+        self._tally = Tally()
+        self._adamw.zero_grad(set_to_none=True)
+
+    def _backward(self, samples: Samples, packed: Pack, group_tokens: np.ndarray, loss: Loss) -> LossSum:
+        logprobs_T = self._packed.logprobs(packed)
+        batch = token_batch(samples, packed, group_tokens, dtype=logprobs_T.dtype, device=logprobs_T.device)
+        summed = loss(logprobs_T, batch)
+        summed.total.backward()
+        return summed
+
+    def _learning_rate(self, step: int) -> float:
+        options = self._options
+        return learning_rate(
+            step,
+            peak=options.lr,
+            schedule=options.schedule,
+            warmup_steps=options.warmup_steps,
+            total_steps=self._total_steps,
+        )
+
+    def _scale_gradients(self, step: int, count: float) -> float:
+        """Divides and clips; returns the norm between the two."""
+        trained = {name: p.grad for name, p in self._named.items() if p.grad is not None}
+        for gradient in trained.values():
+            gradient.div_(count)
+        norm = get_total_norm(trained.values())
+        if not torch.isfinite(norm):
+            odd = [name for name, grad in trained.items() if not torch.isfinite(grad).all()]
+            self._adamw.zero_grad(set_to_none=True)
+            raise NonFiniteGradientError(
+                f"step {step}: the gradient norm is {norm.item()}, not finite in {len(odd)} of "
+                f"{len(trained)} parameters ({', '.join(odd[:3])}); the weights are unchanged: look at the step's rewards "
+                "and log-probabilities, or lower the learning rate"
+            )
+        clip_grads_with_norm_(self._named.values(), self._options.max_grad_norm, norm)
+        return norm.item()
