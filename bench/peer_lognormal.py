@@ -1,0 +1,96 @@
+"""TRL's GRPOTrainer on the log-normal work; run by the peer's own Python, with the peer script's settings.
+
+The learning rate is so small that the lengths keep their distribution for the whole run.
+"""
+
+import argparse
+import json
+import time
+from pathlib import Path
+
+import countdown
+import torch
+from datasets import Dataset  # pyright: ignore[reportMissingImports]
+from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
+from trl import GRPOConfig, GRPOTrainer  # pyright: ignore[reportMissingImports]
+
+
+class Clock(TrainerCallback):
+    """Notes when each step ended."""
+
+    def __init__(self) -> None:
+        self.marks: list[float] = []
+
+    def on_step_end(self, *_: object, **__: object) -> None:
+        self.marks.append(time.perf_counter())
+
+
+def settings(args: argparse.Namespace) -> GRPOConfig:
+    return GRPOConfig(
+        output_dir=str(args.out.parent / "trl-out"),
+        use_cpu=True,
+        bf16=False,
+        per_device_train_batch_size=args.prompts * args.samples,
+        num_generations=args.samples,
+        max_completion_length=args.longest,
+        learning_rate=args.lr,
+        adam_beta1=0.9,
+        adam_beta2=0.95,
+        lr_scheduler_type="constant",
+        warmup_steps=0,
+        weight_decay=0.0,
+        beta=0.0,
+        epsilon=0.2,
+        epsilon_high=0.28,
+        max_grad_norm=1.0,
+        max_steps=args.steps,
+        seed=args.seed,
+        temperature=1.0,
+        logging_steps=1000,
+        save_strategy="no",
+        report_to=[],
+        gradient_checkpointing=False,
+        disable_tqdm=True,
+    )
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", type=Path, required=True, help="folder made by models.py")
+    for name, kind in [("steps", int), ("prompts", int), ("samples", int), ("seed", int), ("threads", int),
+                       ("lr", float), ("longest", int)]:  # fmt: skip
+        parser.add_argument(f"--{name}", type=kind, required=True)
+    parser.add_argument("--out", type=Path, required=True)
+    return parser.parse_args()
+
+
+def main() -> None:
+    args = arguments()
+    torch.set_num_threads(args.threads)
+    torch.manual_seed(args.seed)
+    tokens: list[int] = []
+    rewards: list[float] = []
+
+    def score(completions: list[str], completion_ids: list[list[int]], **_: object) -> list[float]:
+        scores = [countdown.score(text, {}) for text in completions]
+        tokens.append(sum(map(len, completion_ids)))
+        rewards.append(sum(scores) / len(scores))
+        return scores
+
+    clock = Clock()
+    trainer = GRPOTrainer(
+        model=AutoModelForCausalLM.from_pretrained(args.model, dtype=torch.float32),
+        processing_class=AutoTokenizer.from_pretrained(args.model, padding_side="left"),
+        reward_funcs=score,
+        args=settings(args),
+        train_dataset=Dataset.from_dict(
+            {"prompt": list(countdown.prompts(args.prompts * args.steps, args.seed))}
+        ),
+        callbacks=[clock],
+    )
+    trainer.train()
+    args.out.write_text(json.dumps({"marks": clock.marks, "tokens": tokens, "exact": rewards}))
+
+
+if __name__ == "__main__":
+    main()
