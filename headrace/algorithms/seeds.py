@@ -4,10 +4,11 @@ import hashlib
 import struct
 
 
-def sample_seed(run_seed: int, epoch: int, uid: int, index: int) -> int:
-    """63-bit seed of sample `index` of prompt `uid` in `epoch`; each argument is an int64.
+def sample_seed(run_seed: int, *identity: int) -> int:
+    """63-bit seed of the sample that `identity` names in the run, such as (epoch, uid, index); all int64.
 
-    BLAKE2b over the four numbers: neighbours get unrelated streams, and every machine the same.
+    BLAKE2b over the numbers: neighbours get unrelated streams, and every machine the same.
     """
-    digest = hashlib.blake2b(struct.pack("<4q", run_seed, epoch, uid, index), digest_size=8).digest()
+    numbers = (run_seed, *identity)
+    digest = hashlib.blake2b(struct.pack(f"<{len(numbers)}q", *numbers), digest_size=8).digest()
     return int.from_bytes(digest, "little") >> 1

@@ -54,6 +54,10 @@ class Backend(Protocol):
         """
         ...
 
+    def discard(self) -> None:
+        """Forgets what was accumulated since the last step."""
+        ...
+
     def logprobs(
         self, prompt_ids: Sequence[np.ndarray], response_ids: Sequence[np.ndarray], groups: np.ndarray
     ) -> list[np.ndarray]:

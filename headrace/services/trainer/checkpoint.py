@@ -92,11 +92,17 @@ def newest(directory: Path) -> Found:
     for path in reversed(_complete(directory)):
         reason = _fault(path)
         if reason is None:
-            state = json.loads((path / STATE).read_text())
-            found = Checkpoint(path=path, step=state["step"], values=state["values"])
-            return Found(checkpoint=found, skipped=tuple(skipped))
+            return Found(checkpoint=_open(path), skipped=tuple(skipped))
         skipped.append(Skipped(path=path, reason=reason))
     return Found(checkpoint=None, skipped=tuple(skipped))
+
+
+def read(path: Path) -> Checkpoint:
+    """The checkpoint at `path`. Raises ValueError with the reason where it does not verify."""
+    reason = _fault(path)
+    if reason is not None:
+        raise ValueError(f"{path} is not a complete checkpoint: {reason}; resume from another")
+    return _open(path)
 
 
 def prune(directory: Path, *, keep: int) -> list[Path]:
@@ -112,6 +118,11 @@ def prune(directory: Path, *, keep: int) -> list[Path]:
 
 def _complete(directory: Path) -> list[Path]:
     return sorted(path for path in directory.glob("step-*") if path.is_dir())
+
+
+def _open(path: Path) -> Checkpoint:
+    state = json.loads((path / STATE).read_text())
+    return Checkpoint(path=path, step=state["step"], values=state["values"])
 
 
 def _fault(path: Path) -> str | None:

@@ -93,6 +93,10 @@ class TorchBackend:
             maxima=tally.maxima,
         )
 
+    def discard(self) -> None:
+        self._tally = Tally()
+        self._adamw.zero_grad(set_to_none=True)
+
     def logprobs(
         self, prompt_ids: Sequence[np.ndarray], response_ids: Sequence[np.ndarray], groups: np.ndarray
     ) -> list[np.ndarray]:
@@ -125,8 +129,7 @@ class TorchBackend:
             tensor.copy_(weights[name])
         restore_optimizer(self._adamw, self._named, state)
         torch.set_rng_state(state[RNG].cpu())
-        self._tally = Tally()
-        self._adamw.zero_grad(set_to_none=True)
+        self.discard()
 
     def _backward(self, samples: Samples, packed: Pack, group_tokens: np.ndarray, loss: Loss) -> LossSum:
         logprobs_T = self._packed.logprobs(packed)
@@ -156,8 +159,8 @@ class TorchBackend:
             self._adamw.zero_grad(set_to_none=True)
             raise NonFiniteGradientError(
                 f"step {step}: the gradient norm is {norm.item()}, not finite in {len(odd)} of "
-                f"{len(trained)} parameters ({', '.join(odd[:3])}); the weights are unchanged: look at the step's rewards "
-                "and log-probabilities, or lower the learning rate"
+                f"{len(trained)} parameters ({', '.join(odd[:3])}); the weights are unchanged: check the step's "
+                "rewards and log-probabilities, or lower the learning rate"
             )
         clip_grads_with_norm_(self._named.values(), self._options.max_grad_norm, norm)
         return norm.item()
