@@ -194,7 +194,11 @@ class Replica:
 
     def report_activity(self) -> None:
         self._context.report.metrics(
-            {**self.clock.fractions(), "rows_done": float(self._rows_done), "in_flight": float(self._in_flight)}
+            {
+                **self.clock.fractions(),
+                "rows_done": float(self._rows_done),
+                "in_flight": float(self._in_flight),
+            }
         )
 
 

@@ -52,7 +52,9 @@ class WeightStore:
                 raise WeightsError(f"{path}: sha256 {found[:12]}, but {checksum[:12]} was published")
             return load_file(path)
         except FileNotFoundError:
-            raise WeightsGone(f"version {version} of {policy!r} was pruned; have {self._versions(policy)}") from None
+            raise WeightsGone(
+                f"version {version} of {policy!r} was pruned; have {self._versions(policy)}"
+            ) from None
 
     def size_bytes(self, policy: str, version: int) -> int:
         return self._path(policy, version).stat().st_size

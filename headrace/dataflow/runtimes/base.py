@@ -1,7 +1,7 @@
 """Where replicas run. A runtime starts them and tells how they ended; what to do about it is the supervisor's."""
 
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from headrace.services.host import Assignment
 
@@ -28,6 +28,9 @@ class Handle(Protocol):
 
 
 class Runtime(Protocol):
+    zmq_context: Any
+    """What clients in the launcher's process connect through; None: a context of their own."""
+
     async def open(self) -> None: ...
 
     async def start_queue(self, directory: Path) -> tuple[str, Handle]:

@@ -86,6 +86,8 @@ class RayHandle:
 
 
 class RayRuntime:
+    zmq_context = None
+
     def __init__(self, run_dir: Path, *, address: str | None, cpus: int) -> None:
         self._run_dir = run_dir
         self._address = address

@@ -1,0 +1,108 @@
+"""What one training step has taken so far, and the metrics it ends with, under the names of docs/metrics.md.
+
+Pure: rows and figures in, a flat dict of floats out. Statistics of rewards leave invalid ones out; staleness
+is the trained version minus the smallest version that made any token of the sample.
+"""
+
+import math
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from headrace.transferqueue import Rows
+
+
+@dataclass(slots=True)
+class Ledger:
+    """Adds up the rows of one step. Arrays are kept per lease and joined once, at the end."""
+
+    step: int
+    uids: list[int] = field(default_factory=list)
+    groups: set[int] = field(default_factory=set)
+    _rewards: list[np.ndarray] = field(default_factory=list)
+    _row_groups: list[np.ndarray] = field(default_factory=list)
+    _lengths: list[int] = field(default_factory=list)
+    _staleness: list[int] = field(default_factory=list)
+    _spans: list[int] = field(default_factory=list)
+    _finish: Counter[str] = field(default_factory=Counter)
+    _invalid: Counter[str] = field(default_factory=Counter)
+    _parts: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    _prompt_tokens: int = 0
+
+    def add(self, rows: Rows) -> None:
+        self.uids += rows.uids.tolist()
+        self.groups |= set(rows.groups.tolist())
+        self._rewards.append(np.asarray(rows["reward"], dtype=np.float64))
+        self._row_groups.append(rows.groups)
+        self._lengths += [len(ids) for ids in rows["response_ids"]]
+        self._prompt_tokens += sum(len(ids) for ids in rows["prompt_ids"])
+        for versions in rows["versions"]:
+            oldest, newest = (int(versions.min()), int(versions.max())) if len(versions) else (self.step,) * 2
+            self._staleness.append(self.step - oldest)
+            self._spans.append(newest - oldest + 1)
+        self._finish.update(rows["finish_reason"])
+        self._invalid.update(reason for reason in rows["reward_invalid"] if reason)
+        for parts in rows["reward_parts"]:
+            for name, value in parts.items():
+                self._parts[name].append(float(value))
+
+    @property
+    def tokens(self) -> int:
+        return sum(self._lengths)
+
+    @property
+    def staleness_max(self) -> int:
+        return max(self._staleness, default=0)
+
+    def metrics(self, staleness_limit: float) -> dict[str, float]:
+        rewards = np.concatenate(self._rewards)
+        groups = np.concatenate(self._row_groups)
+        valid = rewards[~np.isnan(rewards)]
+        lengths = np.array(self._lengths)
+        staleness = np.array(self._staleness)
+        return {
+            **_statistics("reward", valid),
+            **{f"reward/{name}": float(np.mean(values)) for name, values in self._parts.items()},
+            "reward/invalid_rate": 1.0 - len(valid) / len(rewards),
+            **{f"reward/invalid/{reason}": float(count) for reason, count in self._invalid.items()},
+            "group/zero_std_frac": zero_std_fraction(rewards, groups),
+            "staleness/mean": float(staleness.mean()),
+            "staleness/max": float(staleness.max()),
+            "staleness/violations": float((staleness > staleness_limit).sum()),
+            **{f"staleness/count/{s}": float((staleness == s).sum()) for s in np.unique(staleness).tolist()},
+            "staleness/spans_max": float(max(self._spans)),
+            "response_length/mean": float(lengths.mean()),
+            "response_length/p50": float(np.percentile(lengths, 50)),
+            "response_length/p99": float(np.percentile(lengths, 99)),
+            "response_length/max": float(lengths.max()),
+            "truncated_frac": self._finish["length"] / len(lengths),
+            "samples/trained": float(len(self.uids)),
+        }
+
+
+def staleness_limit(staleness: float) -> float:
+    """The largest staleness that may be trained on: the knob, rounded up."""
+    return staleness if math.isinf(staleness) else float(math.ceil(staleness))
+
+
+def zero_std_fraction(rewards: np.ndarray, groups: np.ndarray) -> float:
+    """Share of groups whose valid rewards are all equal, and so teach nothing. `rewards`, `groups`: [B]."""
+    names = np.unique(groups)
+    return sum(_constant(rewards[groups == name]) for name in names.tolist()) / len(names)
+
+
+def _constant(rewards: np.ndarray) -> bool:
+    valid = rewards[~np.isnan(rewards)]
+    return len(valid) < 2 or bool(np.ptp(valid) < 1e-9)
+
+
+def _statistics(name: str, values: np.ndarray) -> dict[str, float]:
+    if len(values) == 0:
+        return {}
+    return {
+        f"{name}/mean": float(values.mean()),
+        f"{name}/std": float(values.std()),
+        f"{name}/min": float(values.min()),
+        f"{name}/max": float(values.max()),
+    }

@@ -1,0 +1,217 @@
+"""The trainer: whole groups in as they finish, one optimizer step and one published version a batch.
+
+    lease groups ─► credit ─► accumulate        until the step has its prompts
+    step ─► commit ─► write weights ─► publish   then the next step; a checkpoint every so often
+
+Invariant: the samples of a step are committed with it, exactly once, before its version is published; a
+cancelled trainer leaves a checkpoint of its last committed step.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from headrace.algorithms.base import Algorithm, GroupScores
+from headrace.algorithms.diagnostics import clipping_is_off, summary
+from headrace.algorithms.registry import build
+from headrace.services.base import Context
+from headrace.services.clock import ActivityClock
+from headrace.services.data_position import DataPosition
+from headrace.services.errors import TrainingError
+from headrace.services.models import LoadedModel, load
+from headrace.services.options import TrainerOptions
+from headrace.services.trainer import checkpoint
+from headrace.services.trainer.backend import Backend, StepResult
+from headrace.services.trainer.ledger import Ledger, staleness_limit
+from headrace.services.trainer.samples import Samples
+from headrace.services.trainer.torch_backend import TorchBackend
+from headrace.services.weights import WeightStore
+from headrace.transferqueue import EndOfData, Rows
+
+T = TypeVar("T")
+
+
+class Trainer:
+    """Leads the run: its steps are the run's steps."""
+
+    _backend: Backend
+
+    async def setup(self, context: Context) -> None:
+        self._context = context
+        self._options: TrainerOptions = context.options
+        self._weights = WeightStore(context.shared_dir / "weights")
+        self._compute = ThreadPoolExecutor(1, thread_name_prefix="trainer")
+        self._clock = ActivityClock()
+        self._algorithm = _algorithm(self._options)
+        self._data = DataPosition()
+        self._committed = self._saved = context.flow.first_step
+        self._finishing: asyncio.Task[None] | None = None
+        await self._run(self._load)
+        await self._publish(self._committed)
+
+    def _load(self) -> None:
+        context = self._context
+        self._loaded: LoadedModel = load(context.policy.model, dtype=context.policy.dtype, seed=context.seed)
+        self._backend = TorchBackend(
+            self._loaded.model,
+            context.policy.optimizer,
+            temperature=context.flow.temperature,
+            micro_batch_tokens=self._options.micro_batch_tokens,
+            total_steps=context.flow.steps,
+        )
+        if context.resume is not None:
+            found = checkpoint.read(context.resume)
+            self._backend.load_state(found.weights(), found.tensors())
+            self._data = DataPosition.from_json(found.values["data_position"])
+
+    async def run(self) -> None:
+        """Returns after the run's last step. Raises TrainingError naming the step that cannot be taken."""
+        for step in range(self._context.flow.first_step, self._context.flow.steps):
+            await self._step(step)
+        await self._save()
+
+    async def _step(self, step: int) -> None:
+        started = time.monotonic()
+        ledger = Ledger(step=step)
+        while (left := self._context.flow.prompts_per_step - len(ledger.groups)) > 0:
+            rows = await self._lease(step, left)
+            samples = credited(rows, self._algorithm)
+            ledger.add(rows)
+            with self._clock.during("busy"):
+                await self._run(self._backend.accumulate, samples, self._algorithm.loss)
+        limit = staleness_limit(self._context.flow.staleness)
+        if ledger.staleness_max > limit:
+            raise TrainingError(
+                f"step {step}: a sample of staleness {ledger.staleness_max} was handed out, "
+                f"the bound is {limit:g}"
+            )
+        self._finishing = asyncio.ensure_future(self._finish(ledger, started))
+        await asyncio.shield(self._finishing)
+
+    async def _lease(self, step: int, groups: int) -> Rows:
+        context = self._context
+        try:
+            lease = await context.client.lease(
+                context.node,
+                groups * context.flow.samples_per_prompt,
+                version=step,
+                timeout_s=context.flow.no_progress_timeout_s,
+            )
+        except EndOfData as error:
+            raise TrainingError(
+                f"step {step} of {context.flow.steps} lacks {groups} prompts and the data has ended; "
+                "set the source's epochs higher or leave it out, or ask for fewer steps"
+            ) from error
+        return lease.rows
+
+    async def _finish(self, ledger: Ledger, started: float) -> None:
+        """Everything between the last gradient of a step and its published version; not to be torn apart."""
+        with self._clock.during("busy"):
+            result = await self._run(self._backend.step, ledger.step)
+            await self._context.client.commit(self._context.node, ledger.step, np.array(ledger.uids))
+            self._data = self._data.advance(ledger.groups)
+            self._committed = ledger.step + 1
+            sync_s = await self._publish(self._committed)
+        self._report(ledger, result, time.monotonic() - started, sync_s)
+        every = self._options.checkpoint_every
+        if every and self._committed % every == 0:
+            await self._save()
+
+    async def _publish(self, version: int) -> float:
+        """Writes and publishes the current weights; returns the seconds it took."""
+        started = time.monotonic()
+        policy = self._context.policy_name
+        checksum = await self._run(self._weights.write, policy, version, self._backend.weights())
+        await self._context.client.publish(policy, version, checksum)
+        return time.monotonic() - started
+
+    def _report(self, ledger: Ledger, result: StepResult, step_s: float, sync_s: float) -> None:
+        flow = self._context.flow
+        metrics = {
+            **ledger.metrics(staleness_limit(flow.staleness)),
+            **summary(result.sums, result.maxima),
+            "actor/grad_norm": result.grad_norm,
+            "actor/lr": result.lr,
+            "actor/skipped": float(result.skipped),
+            "perf/step_time": step_s,
+            "perf/tokens_per_s": ledger.tokens / step_s,
+            "perf/samples_per_s": len(ledger.uids) / step_s,
+            "sync/publish_seconds": sync_s,
+            "data/prompts_consumed": float(self._data.consumed),
+        }
+        self._context.report.metrics(metrics, step=ledger.step)
+        self._context.report.metrics(dict(self._clock.fractions()))
+        if clipping_is_off(metrics, staleness=metrics["staleness/max"]):
+            self._context.report.event(
+                "clipping_is_off",
+                step=ledger.step,
+                reason="the ratio is identically 1 though samples are stale: "
+                "the old log-probabilities are not those of the behaviour policy",
+            )
+
+    async def _save(self) -> None:
+        """A checkpoint of the last committed step, unless it has one."""
+        if self._saved == self._committed:
+            return
+        await self._run(self._write_checkpoint)
+        self._saved = self._committed
+        self._context.report.event("checkpoint", step=self._committed)
+
+    def _write_checkpoint(self) -> None:
+        directory = self._context.run_dir / "checkpoints"
+        checkpoint.write(
+            directory,
+            self._committed,
+            save_model=self._save_model,
+            tensors=self._backend.state(),
+            values={"data_position": self._data.to_json(), "seed": self._context.seed},
+        )
+        checkpoint.prune(directory, keep=self._options.keep_checkpoints)
+
+    def _save_model(self, folder: Path) -> None:
+        self._backend.save_model(folder)
+        self._loaded.tokenizer.save_pretrained(folder)
+
+    async def _run(self, call: Callable[..., T], *arguments: Any) -> T:
+        """Compute runs in one thread, so the loop stays free and calls never overlap."""
+        return await asyncio.get_running_loop().run_in_executor(self._compute, call, *arguments)
+
+    async def close(self) -> None:
+        """Ends the step that is being finished, and keeps what was committed."""
+        if self._finishing is not None:
+            await asyncio.wait({self._finishing})
+        if self._saved != self._committed:
+            await self._run(self._backend.discard)
+            await self._save()
+        self._compute.shutdown()
+
+
+def _algorithm(options: TrainerOptions) -> Algorithm:
+    values = asdict(options.algorithm)
+    return build(values.pop("kind"), values)
+
+
+def credited(rows: Rows, algorithm: Algorithm) -> Samples:
+    """Leased rows in whole groups as samples with their advantages; an invalid reward counts as NaN."""
+    responses = rows["response_ids"]
+    scores = GroupScores(
+        groups=rows.groups,
+        rewards=np.asarray(rows["reward"], dtype=np.float64),
+        lengths=np.array([len(ids) for ids in responses]),
+    )
+    return Samples(
+        uids=rows.uids,
+        groups=rows.groups,
+        prompt_ids=rows["prompt_ids"],
+        response_ids=responses,
+        behaviour_logprobs=rows["logprobs"],
+        loss_mask=rows["loss_mask"],
+        advantages=algorithm.advantages(scores),
+        reference_logprobs=rows["reference_logprobs"] if "reference_logprobs" in algorithm.needs() else None,
+    )
