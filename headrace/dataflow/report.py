@@ -132,8 +132,8 @@ def shown(figures: dict[str, Any], key: str) -> str:
     return "?" if figures[key] is None else figure(figures[key])
 
 
-def closing(figures: dict[str, Any], run: RunDir) -> str:
-    """The summary in four lines, for the end of a run in the terminal."""
+def closing(figures: dict[str, Any], page: Path) -> str:
+    """The summary in four lines, for the end of a run in the terminal; `page` is where the report lies."""
 
     def from_to(name: str) -> str:
         return f"{name} {shown(figures, f'{name}_first')} -> {shown(figures, f'{name}_last')}"
@@ -146,7 +146,7 @@ def closing(figures: dict[str, Any], run: RunDir) -> str:
             f"samples: {figures['samples_trained']} trained, {shown(figures, 'samples_duplicated')} twice,"
             f" {shown(figures, 'samples_lost')} lost; staleness at most {shown(figures, 'staleness_max')},"
             f" {figures['staleness_violations']} violations",
-            f"report: {run.report}",
+            f"report: {page}",
         )
     )
 
