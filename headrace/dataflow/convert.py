@@ -11,7 +11,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, Union, cast, get_args, get_origin
 
 from headrace.dataflow.fields import Key, keys
-from headrace.dataflow.problems import Path, Problem, listing, show, suggestion
+from headrace.dataflow.problems import Path, Problem, listing, nearest, show, suggestion
 from headrace.services.options import Range
 
 INVALID: Final = object()
@@ -57,13 +57,15 @@ def build(
     known = keys(cls)
     names = [*also, *(name for name in known if name not in also)]
     problems.extend(unknown_keys(tree, names, path, noun))
+    misspelt = {nearest(str(key), names) for key in tree if key not in names}
     values: dict[str, Any] = {}
     for name, key in known.items():
         if name in tree and name not in also:
             values[name] = convert(tree[name], key.type, (*path, name), problems, help=key.help)
         elif key.required:
-            problems.append(_missing(key, path))
             values[name] = INVALID
+            if name not in misspelt:
+                problems.append(_missing(key, path))
     return INVALID if any(value is INVALID for value in values.values()) else cls(**values)
 
 
@@ -102,7 +104,8 @@ def _way_out(path: Path, help: str) -> str:
 def _bounded(value: Any, bounds: Range, path: Path, problems: list[Problem], help: str) -> Any:
     if value is INVALID or bounds.holds(value):
         return value
-    problems.append(_refused(value, str(bounds), path, help))
+    finite = "" if bounds.infinite or math.isfinite(value) else "finite and "
+    problems.append(_refused(value, f"{finite}{bounds}", path, help))
     return INVALID
 
 

@@ -122,9 +122,7 @@ def plan(spec: GraphSpec, cluster: Cluster) -> Plan:
 def mode(staleness: float) -> str:
     """What a staleness makes of a run, in words."""
     if staleness == 0:
-        return (
-            "synchronous, streaming: groups are trained on as they finish, none begins before the new weights"
-        )
+        return "synchronous, streaming: groups are trained on as they finish, none begins on old weights"
     if math.isinf(staleness):
         return "asynchronous, without a bound on staleness: only the table's rows hold generation back"
     ahead = f"generation runs up to {staleness:g} {'batch' if staleness <= 1 else 'batches'} ahead"

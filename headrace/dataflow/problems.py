@@ -48,7 +48,7 @@ def errors(problems: Iterable[Problem]) -> list[Problem]:
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """The known word that `word` was most likely meant to be; None if none is near."""
-    return next(iter(difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)), None)
+    return next(iter(difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)), None)
 
 
 def suggestion(word: str, known: Iterable[str], *, otherwise: str) -> str:

@@ -38,14 +38,17 @@ WITH_POLICY: Final[frozenset[NodeKind]] = frozenset({"rollout", "reference", "tr
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSpec:
-    """One service of the graph. In YAML the keys of `options` stand beside `kind`."""
+    """One service of the graph. In YAML the keys of `options` stand beside `kind`.
+
+    A source has no inputs; a source and a reward have no policy of their own (None).
+    """
 
     kind: NodeKind
     """What the node does."""
     inputs: tuple[str, ...] = ()
     """Names of the nodes whose columns it reads."""
     policy: str | None = None
-    """Name of the policy it serves, scores under or trains; None for a source and a reward."""
+    """Name of the policy it serves, scores under or trains."""
     options: NodeOptions
 
 

@@ -71,6 +71,7 @@ class PolicyOptions:
     dtype: Literal["float32", "float64", "bfloat16"] = "float32"
     """Type of weights and activations."""
     optimizer: OptimizerOptions = field(default_factory=OptimizerOptions)
+    """How the weights are moved; without effect on a policy that no trainer names."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,6 +178,7 @@ class SourceOptions(Placed):
     """Writes prompts, one row per sample to come."""
 
     dataset: CopyData | ReasoningGymData | JsonlData
+    """What the prompts are drawn from."""
     samples_per_prompt: Count = 8
     """G: answers asked for each prompt; the group over which advantages are normalised."""
     epochs: Count | None = None
@@ -210,6 +212,7 @@ class RewardOptions(Placed):
     """Scores answers: a value, invalid with a reason, or an error to retry."""
 
     verifier: CopyVerifier | ReasoningGymVerifier | PythonVerifier
+    """What scores an answer."""
     max_error_rate: Share = 0.5
     """Share of scorings that may raise over the last 256 before the service gives up."""
 
@@ -227,6 +230,7 @@ class TrainerOptions(Placed):
     """Turns batches of whole groups into new versions of its policy."""
 
     algorithm: GrpoOptions
+    """How a group's rewards become a loss."""
     prompts_per_step: Count = 32
     """Groups in one training step."""
     micro_batch_tokens: Count = 8192

@@ -60,10 +60,12 @@ def _data_lasts(
         return
     needed, given = spec.steps * trainer.prompts_per_step, size * source.epochs
     if needed > given:
-        passes = "1 epoch" if source.epochs == 1 else f"{source.epochs} epochs"
+        epochs = (
+            f"1 epoch of {size} gives" if source.epochs == 1 else f"{source.epochs} epochs of {size} give"
+        )
         yield Problem(
             path=(*at, "epochs"),
-            wrong=f"{spec.steps} steps need {needed} prompts, {passes} of {size} give {given}",
+            wrong=f"{spec.steps} steps need {needed} prompts, {epochs} {given}",
             way_out=f"set epochs: {ceil(needed / size)}, leave it out, or set steps: "
             f"{given // trainer.prompts_per_step}",
         )

@@ -1,0 +1,93 @@
+"""Every broken graph is refused, with the place, the value and the way out of each thing wrong with it."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from headrace.dataflow.check import check
+from headrace.dataflow.cluster import Cluster
+from headrace.dataflow.parse import parse
+from headrace.dataflow.problems import GraphError
+
+GOOD = """\
+name: copy
+staleness: 1
+steps: 10
+policies:
+  actor: {model: tiny-copier, optimizer: {lr: 1e-3}}
+nodes:
+  prompts: {kind: source, dataset: {kind: copy, size: 8}, samples_per_prompt: 8}
+  answers: {kind: rollout, inputs: [prompts], policy: actor, max_new_tokens: 5}
+  scores: {kind: reward, inputs: [answers], verifier: copy}
+  learn: {kind: trainer, inputs: [answers, scores], policy: actor, algorithm: grpo, prompts_per_step: 4}
+"""
+
+MACHINE = Cluster(cpus=2.0, gpus=0.0, cores=2)
+
+BROKEN: list[dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("broken_graphs.yaml").read_text())
+
+
+def problems_of(text: str, *overrides: str) -> list[str]:
+    try:
+        document = parse(text, file="g.yaml", overrides=overrides)
+    except GraphError as error:
+        return [str(problem) for problem in error.problems]
+    return [str(problem) for problem in document.places.locate(check(document.spec, cluster=MACHINE))]
+
+
+def test_the_good_graph_has_no_problem() -> None:
+    assert problems_of(GOOD) == []
+
+
+@pytest.mark.parametrize("broken", BROKEN, ids=[broken["case"] for broken in BROKEN])
+def test_a_broken_graph_is_told_in_full(broken: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_HUB_CACHE", "/hub")
+    old, new = broken.get("replace", GOOD), broken.get("by", GOOD)
+    assert GOOD.count(old) == 1
+    assert problems_of(GOOD.replace(old, new), *broken.get("overrides", ())) == broken["messages"]
+
+
+def test_a_name_of_a_node_and_a_policy_has_to_be_told_apart() -> None:
+    text = GOOD.replace("actor", "learn")
+    assert problems_of(text, "learn.prompts_per_step=2") == [
+        "override learn.prompts_per_step=2: 'learn' is a node and a policy; write nodes.learn.prompts_per_step"
+        " or policies.learn.prompts_per_step"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("dataset", "message"),
+    [
+        (
+            "{kind: reasoning_gym, task: chain_sums}",
+            "g.yaml:7: nodes.prompts.dataset.task: reasoning-gym has no task 'chain_sums'; "
+            "did you mean 'chain_sum'?",
+        ),
+        (
+            "{kind: reasoning_gym, task: chain_sum, config: {min_term: 2}}",
+            "g.yaml:7: nodes.prompts.dataset.config.min_term: the task chain_sum has no key 'min_term' "
+            "(allowed: min_terms, max_terms, min_digits, max_digits, allow_negation); did you mean 'min_terms'?",
+        ),
+    ],
+)
+def test_a_reasoning_gym_task_is_looked_up(dataset: str, message: str) -> None:
+    pytest.importorskip("reasoning_gym")
+    assert problems_of(GOOD.replace("{kind: copy, size: 8}", dataset)) == [message]
+
+
+def test_a_short_jsonl_file_is_counted(tmp_path: Path) -> None:
+    data = tmp_path / "data.jsonl"
+    data.write_text('{"prompt": "a"}\n\n{"prompt": "b"}\n')
+    text = GOOD.replace("{kind: copy, size: 8}", f"{{kind: jsonl, path: {data}}}, epochs: 3")
+    assert problems_of(text) == [
+        "g.yaml:7: nodes.prompts.epochs: 10 steps need 40 prompts, 3 epochs of 2 give 6; "
+        "set epochs: 20, leave it out, or set steps: 1"
+    ]
+
+
+def test_a_reference_makes_a_divergence_possible() -> None:
+    text = GOOD.replace("  scores:", "  ref: {kind: reference, inputs: [answers], policy: actor}\n  scores:")
+    text = text.replace("inputs: [answers, scores]", "inputs: [answers, scores, ref]")
+    assert problems_of(text, "learn.algorithm.kl_coef=0.05") == []
