@@ -9,7 +9,7 @@ from headrace.dataflow.checks.data import check_outside
 from headrace.dataflow.checks.figures import check_figures
 from headrace.dataflow.checks.resources import check_resources, check_runtime
 from headrace.dataflow.checks.structure import check_policies, check_references, check_tables
-from headrace.dataflow.cluster import Cluster
+from headrace.dataflow.cluster import Cluster, this_machine
 from headrace.dataflow.problems import Problem, errors
 from headrace.dataflow.spec import GraphSpec
 from headrace.dataflow.tree import from_tree, to_tree
@@ -28,6 +28,11 @@ def check(spec: GraphSpec, *, cluster: Cluster | None = None) -> list[Problem]:
     if cluster is not None:
         problems += check_resources(spec, cluster)
     return problems
+
+
+def check_here(spec: GraphSpec) -> list[Problem]:
+    """As `check`, against this machine's resources unless the graph names a cluster to run on."""
+    return check(spec, cluster=this_machine() if spec.ray_address is None else None)
 
 
 def check_structure(spec: GraphSpec) -> list[Problem]:

@@ -18,10 +18,9 @@ from headrace.dataflow.problems import GraphError, errors
 from headrace.dataflow.rundir import RunDirError
 
 if TYPE_CHECKING:
-    from headrace.dataflow.cluster import Cluster
     from headrace.dataflow.parse import Document
 
-FAILED, REFUSED, INTERRUPTED = 1, 2, 130
+REFUSED, INTERRUPTED = 2, 130
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -77,7 +76,7 @@ def run(
 ) -> None:
     """Check a dataflow and run it; a run directory as TARGET goes on where it stopped."""
     extra = [f"runtime={runtime.value}"] if runtime else []
-    document, _ = _checked(target, [*(overrides or []), *extra])
+    document = _checked(target, [*(overrides or []), *extra])
     directory = _resumed(target, document.spec.name, output, resume)
     from headrace.dataflow.launch import launch
 
@@ -91,7 +90,7 @@ def run(
 @app.command()
 def check(target: Target, overrides: Overrides = None) -> None:
     """Say everything that is wrong with a dataflow, without starting anything."""
-    document, _ = _checked(target, overrides)
+    document = _checked(target, overrides)
     spec = document.spec
     typer.echo(
         f"{document.places.file}: ready to run: {len(spec.nodes)} nodes, {len(spec.policies)} "
@@ -102,10 +101,11 @@ def check(target: Target, overrides: Overrides = None) -> None:
 @app.command()
 def plan(target: Target, overrides: Overrides = None, as_json: AsJson = False) -> None:
     """Say what would run where, the arithmetic of a step and the learning rates."""
-    document, cluster = _checked(target, overrides)
+    document = _checked(target, overrides)
+    from headrace.dataflow.cluster import this_machine
     from headrace.dataflow.plan import plan as make_plan
 
-    made = make_plan(document.spec, cluster)
+    made = make_plan(document.spec, this_machine())
     if as_json:
         typer.echo(json.dumps(made.to_json(), indent=2))
         return
@@ -176,21 +176,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _checked(target: str, overrides: Sequence[str] | None) -> "tuple[Document, Cluster]":
-    """The parsed graph and the machine; warnings are printed, errors raised."""
-    from headrace.dataflow.check import check as find_problems
-    from headrace.dataflow.cluster import this_machine
+def _checked(target: str, overrides: Sequence[str] | None) -> "Document":
+    """The parsed graph; warnings are printed, errors raised."""
+    from headrace.dataflow.check import check_here
     from headrace.dataflow.parse import load
 
     document = load(target, overrides or [])
-    cluster = this_machine()
-    here = document.spec.ray_address is None
-    problems = document.places.locate(find_problems(document.spec, cluster=cluster if here else None))
+    problems = document.places.locate(check_here(document.spec))
     if errors(problems):
         raise GraphError(problems)
     for problem in problems:
         typer.echo(str(problem), err=True)
-    return document, cluster
+    return document
 
 
 def _resumed(target: str, name: str, output: Path | None, resume: bool) -> Path | None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, Union, cast, get_args, get_origin
 
-from headrace.dataflow.fields import Key, keys
+from headrace.dataflow.fields import Key, keys, type_name
 from headrace.dataflow.problems import Path, Problem, listing, nearest, show, suggestion
 from headrace.services.options import Range
 
@@ -30,7 +30,9 @@ def convert(value: Any, kind: Any, path: Path, problems: list[Problem], *, help:
             return None
         if len(members) == 1:
             return convert(value, members[0], path, problems, help=help)
-        return _tagged(value, members, path, problems)
+        if all(map(dataclasses.is_dataclass, members)):
+            return _tagged(value, members, path, problems)
+        return _one_of(value, members, path, problems, help)
     if origin is Literal:
         return _literal(value, arguments, path, problems, help)
     if origin is tuple:
@@ -142,6 +144,14 @@ def _tagged(value: Any, classes: Sequence[type], path: Path, problems: list[Prob
         )
         return INVALID
     return build(by_kind[kind], tree, path, problems, noun=kind)
+
+
+def _one_of(value: Any, kinds: Sequence[Any], path: Path, problems: list[Problem], help: str) -> Any:
+    for kind in kinds:
+        if (made := convert(value, kind, path, [])) is not INVALID:
+            return made
+    problems.append(_refused(value, " or ".join(map(type_name, kinds)), path, help))
+    return INVALID
 
 
 def _literal(value: Any, allowed: Sequence[Any], path: Path, problems: list[Problem], help: str) -> Any:

@@ -12,7 +12,10 @@ import textwrap
 from collections.abc import Iterator
 from dataclasses import MISSING, dataclass
 from functools import cache
-from typing import Any, get_type_hints
+from types import NoneType, UnionType
+from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, get_type_hints
+
+_SCALAR_NAMES: Final = {int: "whole number", float: "number", str: "text", bool: "true or false"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +38,26 @@ def keys(cls: type) -> dict[str, Key]:
     hints = get_type_hints(cls, include_extras=True)
     texts = {name: text for base in reversed(cls.__mro__) for name, text in _help(base)}
     return {field.name: _key(field, hints[field.name], texts) for field in dataclasses.fields(cls)}
+
+
+def type_name(kind: Any) -> str:
+    """A type as YAML has it, e.g. "whole number, at least 1" or "copy | jsonl"."""
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return f"{type_name(arguments[0])} {arguments[1]}"
+    if origin in (Union, UnionType):
+        return " | ".join("null" if member is NoneType else type_name(member) for member in arguments)
+    if origin is Literal:
+        return " | ".join(map(str, arguments))
+    if origin is tuple:
+        many = len(arguments) == 2 and arguments[1] is Ellipsis
+        return f"list of {type_name(arguments[0])}" if many else f"list of {len(arguments)}"
+    if origin is dict:
+        return "mapping"
+    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
+        tag = keys(kind).get("kind")
+        return str(tag.default) if tag and isinstance(tag.default, str) else "mapping"
+    return _SCALAR_NAMES.get(kind, str(kind))
 
 
 def _key(field: "dataclasses.Field[Any]", hint: Any, texts: dict[str, str]) -> Key:

@@ -98,15 +98,12 @@ class Graph:
         return check(self.spec(), cluster=cluster)
 
     def plan(self, *, cluster: "Cluster | None" = None) -> "Plan":
-        """What would run where, on `cluster` or this machine. Raises GraphError as `check` finds errors."""
+        """What would run where, on `cluster` or this machine. Raises GraphError as checks find errors."""
         from headrace.dataflow.cluster import this_machine
         from headrace.dataflow.plan import plan
 
-        cluster = cluster or this_machine()
-        problems = self.check(cluster=cluster)
-        if errors(problems):
-            raise GraphError(problems)
-        return plan(self.spec(), cluster)
+        self._refuse_errors(cluster)
+        return plan(self.spec(), cluster or this_machine())
 
     def draw(self) -> str:
         """The graph as text for a terminal."""
@@ -124,8 +121,15 @@ class Graph:
         """Checks, launches, waits; returns the exit code (0: the run ended as asked)."""
         from headrace.dataflow.launch import launch
 
-        self.plan()
+        self._refuse_errors(None)
         return launch(self.spec(), output=output, resume=resume)
+
+    def _refuse_errors(self, cluster: "Cluster | None") -> None:
+        from headrace.dataflow.check import check, check_here
+
+        problems = check(self.spec(), cluster=cluster) if cluster else check_here(self.spec())
+        if errors(problems):
+            raise GraphError(problems)
 
     def _node(self, kind: NodeKind, name: str, edges: dict[str, Any], options: dict[str, Any]) -> Node:
         problems: list[Problem] = []

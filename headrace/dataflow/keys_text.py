@@ -3,10 +3,10 @@
 import dataclasses
 import textwrap
 from collections.abc import Iterator
-from types import NoneType, UnionType
-from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
+from types import UnionType
+from typing import Any, Final, Union, get_args, get_origin
 
-from headrace.dataflow.fields import Key, keys
+from headrace.dataflow.fields import Key, keys, type_name
 from headrace.dataflow.spec import OPTIONS, GraphSpec, NodeSpec
 from headrace.dataflow.tree import node_keys
 from headrace.services.options import PolicyOptions
@@ -17,8 +17,6 @@ SECTIONS: Final[dict[str, type[Any]]] = {
     **{str(kind): options for kind, options in OPTIONS.items()},
 }
 """What has keys, by the name it is asked for."""
-
-_SCALARS: Final = {int: "whole number", float: "number", str: "text", bool: "true or false"}
 
 
 def describe(section: str) -> str:
@@ -77,23 +75,3 @@ def _value(value: Any) -> str:
         if isinstance(value, float)
         else str(value)
     )
-
-
-def type_name(kind: Any) -> str:
-    """A type as YAML has it, e.g. "whole number, at least 1" or "copy | jsonl"."""
-    origin, arguments = get_origin(kind), get_args(kind)
-    if origin is Annotated:
-        return f"{type_name(arguments[0])} {arguments[1]}"
-    if origin in (Union, UnionType):
-        return " | ".join("null" if member is NoneType else type_name(member) for member in arguments)
-    if origin is Literal:
-        return " | ".join(map(str, arguments))
-    if origin is tuple:
-        many = len(arguments) == 2 and arguments[1] is Ellipsis
-        return f"list of {type_name(arguments[0])}" if many else f"list of {len(arguments)}"
-    if origin is dict:
-        return "mapping"
-    if dataclasses.is_dataclass(kind) and isinstance(kind, type):
-        tag = keys(kind).get("kind")
-        return str(tag.default) if tag and isinstance(tag.default, str) else "mapping"
-    return _SCALARS.get(kind, str(kind))

@@ -52,8 +52,8 @@ def test_a_broken_graph_is_told_in_full(broken: dict[str, Any], monkeypatch: pyt
 def test_a_name_of_a_node_and_a_policy_has_to_be_told_apart() -> None:
     text = GOOD.replace("actor", "learn")
     assert problems_of(text, "learn.prompts_per_step=2") == [
-        "override learn.prompts_per_step=2: 'learn' is a node and a policy; write nodes.learn.prompts_per_step"
-        " or policies.learn.prompts_per_step"
+        "override learn.prompts_per_step=2: 'learn' is a node and a policy; write "
+        "nodes.learn.prompts_per_step or policies.learn.prompts_per_step"
     ]
 
 
@@ -68,7 +68,8 @@ def test_a_name_of_a_node_and_a_policy_has_to_be_told_apart() -> None:
         (
             "{kind: reasoning_gym, task: chain_sum, config: {min_term: 2}}",
             "g.yaml:7: nodes.prompts.dataset.config.min_term: the task chain_sum has no key 'min_term' "
-            "(allowed: min_terms, max_terms, min_digits, max_digits, allow_negation); did you mean 'min_terms'?",
+            "(allowed: min_terms, max_terms, min_digits, max_digits, allow_negation); "
+            "did you mean 'min_terms'?",
         ),
     ],
 )

@@ -4,10 +4,12 @@ from collections.abc import Iterator
 from math import ceil
 
 from headrace.dataflow.checks.data import size_of
+from headrace.dataflow.convert import build
 from headrace.dataflow.problems import Path, Problem
 from headrace.dataflow.spec import GraphSpec
 from headrace.dataflow.topology import policy_of, tables
 from headrace.services.options import RolloutOptions, SourceOptions, TrainerOptions
+from headrace.services.rollout.engines.fake import Script
 
 
 def check_figures(spec: GraphSpec) -> Iterator[Problem]:
@@ -100,6 +102,10 @@ def _rollout_knobs(spec: GraphSpec, rollout: RolloutOptions, path: Path) -> Iter
             wrong=f"no effect: the engine is '{rollout.engine}'",
             way_out="remove it, or set engine: fake",
         )
+    elif rollout.engine == "fake":
+        script: list[Problem] = []
+        build(Script, rollout.fake, (*path, "fake"), script, noun="a fake script")
+        yield from script
     if rollout.over_new_weights == "finish" and spec.staleness == 0:
         yield _idle(
             (*path, "over_new_weights"),
