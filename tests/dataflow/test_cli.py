@@ -4,10 +4,13 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from headrace.dataflow.cli import main
+from headrace.dataflow.spec import GraphSpec
 
 GRAPH = """\
 name: copy
@@ -97,6 +100,50 @@ def test_nothing_to_resume_is_refused(graph: str, capsys: pytest.CaptureFixture[
     assert capsys.readouterr().err == (
         "there is no run of 'copy' in runs/copy to go on with; leave --resume out\n"
     )
+
+
+@pytest.fixture
+def launched(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """What was launched; every run ends with 1."""
+    calls: list[dict[str, Any]] = []
+
+    def launch(spec: GraphSpec, *, output: Path | None, resume: Path | None) -> int:
+        calls.append({"steps": spec.steps, "runtime": spec.runtime, "output": output, "resume": resume})
+        return 1
+
+    monkeypatch.setitem(sys.modules, "headrace.dataflow.launch", SimpleNamespace(launch=launch))
+    return calls
+
+
+def test_run_launches_the_graph_and_ends_as_the_run_did(graph: str, launched: list[dict[str, Any]]) -> None:
+    assert main(["run", graph, "steps=3", "--runtime", "local", "--output", "out"]) == 1
+    assert launched == [{"steps": 3, "runtime": "local", "output": Path("out"), "resume": None}]
+
+
+def test_a_run_directory_goes_on_as_it_was_or_with_more_steps(
+    graph: str, launched: list[dict[str, Any]]
+) -> None:
+    Path("out").mkdir()
+    Path(graph).rename("out/graph.yaml")
+    assert main(["run", "out"]) == 1
+    assert main(["run", "out", "steps=20"]) == 1
+    assert [(call["steps"], call["output"], call["resume"]) for call in launched] == [
+        (10, None, Path("out")),
+        (20, None, Path("out")),
+    ]
+
+
+def test_resume_goes_on_with_the_newest_run_of_the_name(graph: str, launched: list[dict[str, Any]]) -> None:
+    for start in ("2025-01-01_00-00-00", "2025-01-02_00-00-00"):
+        run = Path("runs", "copy", start)
+        run.mkdir(parents=True)
+        (run / "graph.yaml").write_text(GRAPH)
+    assert main(["run", graph, "--resume"]) == 1
+    assert main(["run", graph, "--resume", "--output", "out"]) == 1
+    assert [call["resume"] for call in launched] == [
+        Path("runs", "copy", "2025-01-02_00-00-00"),
+        Path("out"),
+    ]
 
 
 def test_an_unknown_command_or_option_ends_with_2(capsys: pytest.CaptureFixture[str]) -> None:
