@@ -6,8 +6,10 @@ from headrace.dataflow.progress import Progress, Status, event_line
 from headrace.dataflow.telemetry import Record
 
 
-def metrics(step: int | None, at: float = 0.0, source: str = "learn/0", **body: float) -> Record:
-    return Record(source=source, kind="metrics", at=at, step=step, body=body)
+def metrics(
+    step: int | None, body: dict[str, float] | None = None, *, at: float = 0.0, source: str = "learn/0"
+) -> Record:
+    return Record(source=source, kind="metrics", at=at, step=step, body=body or {})
 
 
 def shown(steps: int, records: list[Record], *, terminal: bool = False) -> list[str]:
@@ -21,10 +23,10 @@ def shown(steps: int, records: list[Record], *, terminal: bool = False) -> list[
 def test_a_line_holds_the_step_its_figures_and_who_was_busy() -> None:
     status = Status(steps=120)
     for record in (
-        metrics(None, source="answers/0", busy=0.75),
-        metrics(None, source="answers/1", busy=0.25),
-        metrics(None, source="scores/0", rows_done=3.0),
-        metrics(11, **{"reward/mean": 0.531, "reward/exact": 0.25, "staleness/max": 1.0}),
+        metrics(None, {"busy": 0.75}, source="answers/0"),
+        metrics(None, {"busy": 0.25}, source="answers/1"),
+        metrics(None, {"rows_done": 3.0}, source="scores/0"),
+        metrics(11, {"reward/mean": 0.531, "reward/exact": 0.25, "staleness/max": 1.0}),
     ):
         status = status.after(record)
     assert status.line() == "step 12/120  reward 0.531  exact 0.25  staleness 1  busy: answers 50%"
