@@ -193,6 +193,8 @@ def _checked(target: str, overrides: Sequence[str] | None) -> "Document":
 def _resumed(target: str, name: str, output: Path | None, resume: bool) -> Path | None:
     """The run directory to go on with; None for a new run."""
     if Path(target).is_dir():
+        if output is not None:
+            raise RunDirError(f"{target} goes on in itself, got --output {output}; leave --output out")
         return Path(target)
     if not resume:
         return None

@@ -127,6 +127,7 @@ def test_a_run_directory_goes_on_as_it_was_or_with_more_steps(
     Path(graph).rename("out/graph.yaml")
     assert main(["run", "out"]) == 1
     assert main(["run", "out", "steps=20"]) == 1
+    assert main(["run", "out", "--output", "elsewhere"]) == 2
     assert [(call["steps"], call["output"], call["resume"]) for call in launched] == [
         (10, None, Path("out")),
         (20, None, Path("out")),
