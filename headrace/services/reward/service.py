@@ -15,6 +15,7 @@ import numpy as np
 
 from headrace.services.base import Context, Output
 from headrace.services.errors import ReplicaFailed
+from headrace.services.models import load_tokenizer
 from headrace.services.options import RewardOptions
 from headrace.services.reward.errors import RewardError
 from headrace.services.reward.isolated import Isolated
@@ -30,16 +31,10 @@ FLUSH_AFTER_S = 0.1
 """Seconds after which what has been scored is written, even if the lease holds more."""
 
 
-def _models_tokenizer(model: str) -> Any:
-    from headrace.services.models import load_tokenizer
-
-    return load_tokenizer(model)
-
-
 class Reward:
     """A `Service`."""
 
-    def __init__(self, *, load_tokenizer: Callable[[str], Any] = _models_tokenizer) -> None:
+    def __init__(self, *, load_tokenizer: Callable[[str], Any] = load_tokenizer) -> None:
         self.capacity = 1024
         self._load_tokenizer = load_tokenizer
         self._scorer: Scorer | None = None

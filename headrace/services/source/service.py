@@ -16,6 +16,7 @@ import numpy as np
 from headrace.services.base import Context
 from headrace.services.clock import ActivityClock
 from headrace.services.data_position import DataPosition
+from headrace.services.models import load_tokenizer
 from headrace.services.options import SourceOptions
 from headrace.services.source.datasets import open_dataset
 from headrace.services.source.encode import encode
@@ -25,12 +26,6 @@ from headrace.transferqueue import WaitTimeout
 UID_SAMPLE_BITS = 16
 _PUT_TIMEOUT_S = 60.0
 _MAX_PROMPTS_PER_PUT = 64
-
-
-def _models_tokenizer(model: str) -> Any:
-    from headrace.services.models import load_tokenizer
-
-    return load_tokenizer(model)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +41,7 @@ class _Block:
 class Source:
     """A `Loop`. After a resume it draws exactly the prompts that no committed step has used."""
 
-    def __init__(self, *, load_tokenizer: Callable[[str], Any] = _models_tokenizer) -> None:
+    def __init__(self, *, load_tokenizer: Callable[[str], Any] = load_tokenizer) -> None:
         self._load_tokenizer = load_tokenizer
         self._clock = ActivityClock()
 
