@@ -1,7 +1,13 @@
-"""Rows as a consumer sees them: whole columns, zero-copy views of the payload where it allows."""
+"""Rows as a consumer sees them: whole columns, zero-copy views of the payload where it allows.
 
+Invariant: every array of a `Rows` has one entry per row, in the same order; the views are read-only and
+keep the memory they look at alive.
+"""
+
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -36,20 +42,51 @@ class Rows:
         Numbers: a NumPy array [n]; list columns: a list of n NumPy views; strings: a list of str;
         json: a list of decoded objects. Raises KeyError with the columns that were read.
         """
-        ...
+        if column not in self.columns:
+            raise KeyError(f"column {column!r} was not read; these were: {', '.join(self.columns)}")
+        array, declared = self.columns[column], self.spec.column(column)
+        if declared.is_list():
+            values = array.values.to_numpy(zero_copy_only=True)
+            ends = array.offsets.to_numpy().tolist()
+            return [values[start:end] for start, end in pairwise(ends)]
+        if declared.dtype == "string":
+            return array.to_pylist()
+        if declared.dtype == "json":
+            return [json.loads(text) for text in array.to_pylist()]
+        return array.to_numpy(zero_copy_only=False)
 
     def select(self, index: np.ndarray) -> "Rows":
         """The rows at `index` (int [k]), in that order."""
-        ...
+        index = np.asarray(index, np.int64)
+        return Rows(
+            uids=self.uids[index],
+            groups=self.groups[index],
+            attempts=self.attempts[index],
+            versions=self.versions[index],
+            carries=tuple(self.carries[i] for i in index.tolist()),
+            columns={name: pick(array, index) for name, array in self.columns.items()},
+            spec=self.spec,
+        )
 
     def by_group(self) -> Iterator["Rows"]:
         """One `Rows` per group, in lease order."""
-        ...
+        if not len(self):
+            return
+        starts = np.flatnonzero(np.diff(self.groups, prepend=self.groups[0] - 1))
+        for start, end in zip(starts, [*starts[1:], len(self)], strict=True):
+            yield self.select(np.arange(start, end))
+
+
+def pick(array: pa.Array, index: np.ndarray) -> pa.Array:
+    """The cells at `index`, without a copy where they follow one another."""
+    if len(index) and np.all(np.diff(index) == 1):
+        return array.slice(int(index[0]), len(index))
+    return array.take(pa.array(index))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """Rows handed to one holder until `deadline_s` (renewed by the client while it is held)."""
+    """Rows handed to one holder until its deadline; the client renews it while it is held."""
 
     id: int
     task: str

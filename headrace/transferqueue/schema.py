@@ -4,8 +4,15 @@ A spec is data: it is made by the planner, travels to the controller and never c
 table lives. Cells are checked against it at the door (`Column.to_arrow`), so nothing downstream casts.
 """
 
-from dataclasses import dataclass
-from typing import Literal
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+from headrace.transferqueue.errors import SchemaError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 Dtype = Literal[
     "bool",
@@ -33,6 +40,31 @@ class Column:
     dtype: Dtype
     aligned: str | None = None
     """Name of the length that this column shares, e.g. "response"; None: no relation."""
+
+    def __post_init__(self) -> None:
+        if self.dtype not in get_args(Dtype):
+            raise SchemaError(
+                f"column {self.name!r} has dtype {self.dtype!r}; allowed are {', '.join(get_args(Dtype))}"
+            )
+        if self.aligned is not None and not self.is_list():
+            raise SchemaError(
+                f"column {self.name!r} is {self.dtype} and has no length to align on {self.aligned!r}; "
+                "only list<...> columns may be aligned"
+            )
+
+    def is_list(self) -> bool:
+        return self.dtype.startswith("list<")
+
+    def to_arrow(self, values: Any) -> "pa.Array":
+        """One cell per entry of `values`, in this column's Arrow type; SchemaError where one does not fit.
+
+        Arrays (NumPy, Arrow, or anything with `__array__`) must have the exact type and pass without a
+        copy. Python numbers are taken where nothing is lost, save that a Python float is rounded to
+        float32. Lists: a sequence with one array or list per row, or a 2-D array.
+        """
+        from headrace.transferqueue.arrays import to_arrow
+
+        return to_arrow(self, values)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,3 +106,94 @@ class TableSpec:
     """Leases of one row that may fail before it is quarantined."""
     lease_s: float = 60.0
     """Seconds until an unrenewed lease expires; the client renews at a third of it."""
+
+    def __post_init__(self) -> None:
+        problems = [*_duplicates("column", [c.name for c in self.columns]), *self._task_problems()]
+        problems += _duplicates("task", [t.name for t in self.tasks])
+        problems += self._flow_problems()
+        if problems:
+            raise SchemaError(f"table {self.name!r}: " + "; ".join(problems))
+
+    def column(self, name: str) -> Column:
+        """The column of that name; SchemaError with the table's columns where there is none."""
+        for column in self.columns:
+            if column.name == name:
+                return column
+        names = ", ".join(c.name for c in self.columns)
+        raise SchemaError(f"table {self.name!r} has no column {name!r}; its columns are {names}")
+
+    @property
+    def train(self) -> Task | None:
+        """The task that commits steps; None: rows leave once every task has acknowledged them."""
+        return next((t for t in self.tasks if t.kind == "train"), None)
+
+    @property
+    def versions(self) -> Column | None:
+        """The column whose smallest entry is a row's behaviour version; None: the lease's version is."""
+        for column in self.columns:
+            if column.name == "versions" and column.dtype in ("list<int32>", "list<int64>"):
+                return column
+        return None
+
+    def units_are_groups(self) -> bool:
+        return self.train is not None and self.train.needs_full_group
+
+    def to_wire(self) -> dict[str, Any]:
+        """Plain data that `from_wire` reads back."""
+        return asdict(self)
+
+    @classmethod
+    def from_wire(cls, data: Mapping[str, Any]) -> "TableSpec":
+        """Raises SchemaError on a spec that is not one."""
+        try:
+            columns = tuple(Column(**column) for column in data["columns"])
+            tasks = tuple(
+                Task(**{**task, "reads": tuple(task["reads"]), "writes": tuple(task["writes"])})
+                for task in data["tasks"]
+            )
+            return cls(**{**data, "columns": columns, "tasks": tasks})
+        except (TypeError, KeyError, AttributeError) as error:
+            raise SchemaError(f"not a table spec: {error}") from error
+
+    def _task_problems(self) -> Iterable[str]:
+        known = {c.name for c in self.columns}
+        owners: dict[str, str] = {}
+        for task in self.tasks:
+            for column in (*task.reads, *task.writes):
+                if column not in known:
+                    yield f"task {task.name!r} names column {column!r}, which the table lacks"
+            for column in task.writes:
+                if column in task.reads:
+                    yield f"task {task.name!r} reads column {column!r} that it writes itself"
+                other = owners.setdefault(column, task.name)
+                if other != task.name:
+                    yield f"tasks {other!r} and {task.name!r} both write column {column!r}"
+            if task.kind == "begin" and not task.writes:
+                yield f"begin task {task.name!r} writes no column, so nothing shows that a row was generated"
+            if task.kind == "train" and task.writes:
+                yield f"train task {task.name!r} writes columns; only begin and work tasks may"
+
+    def _flow_problems(self) -> Iterable[str]:
+        trains = [t.name for t in self.tasks if t.kind == "train"]
+        if not self.tasks:
+            yield "no task reads it, so its rows would never leave"
+        if len(trains) > 1:
+            yield f"tasks {', '.join(trains)} are all of kind train; one at most"
+        if self.policy is not None and not trains:
+            yield f"policy {self.policy!r} gates it, but no task of kind train consumes it"
+        whole = [t.name for t in self.tasks if t.kind == "begin" and t.needs_full_group]
+        if whole and self.policy is not None and not self.units_are_groups():
+            yield f"begin task {whole[0]!r} needs full groups, so the train task must need them too"
+        if math.isnan(self.staleness) or self.staleness < 0:
+            yield f"staleness is {self.staleness}; it must be a number >= 0, or inf"
+        for name in ("units_per_step", "max_rows", "max_bytes", "max_attempts"):
+            if getattr(self, name) < 1:
+                yield f"{name} is {getattr(self, name)}; it must be at least 1"
+        if self.first_step < 0:
+            yield f"first_step is {self.first_step}; it must be at least 0"
+        if not 0 < self.lease_s < math.inf:
+            yield f"lease_s is {self.lease_s}; it must be a finite number of seconds above 0"
+
+
+def _duplicates(kind: str, names: list[str]) -> list[str]:
+    return [f"{kind} {name!r} is declared twice" for name in sorted({n for n in names if names.count(n) > 1})]

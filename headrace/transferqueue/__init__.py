@@ -1,0 +1,81 @@
+"""The data bus: tables of write-once cells, leases on their rows, and one gate on staleness.
+
+Start at `client.py` for use, `table.py` for what is decided, `schema.py` for what a table is. Names are
+loaded on first use, so that a graph can name its columns without Arrow or ZeroMQ.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from headrace.transferqueue.schema import Column, Dtype, TableSpec, Task, TaskKind
+
+if TYPE_CHECKING:
+    from headrace.transferqueue.blocking import BlockingClient
+    from headrace.transferqueue.client import Client
+    from headrace.transferqueue.controller import Controller
+    from headrace.transferqueue.errors import (
+        ControllerUnreachable,
+        EndOfData,
+        LeaseLost,
+        PayloadError,
+        QueueError,
+        Refused,
+        RowsGone,
+        SchemaError,
+        StepRefused,
+        UnknownName,
+        WaitTimeout,
+        WireError,
+        WriteConflict,
+    )
+    from headrace.transferqueue.records import Publication
+    from headrace.transferqueue.rows import Lease, Rows
+    from headrace.transferqueue.stats import Stats, TableStats, TaskStats
+
+__all__ = [
+    "BlockingClient",
+    "Client",
+    "Column",
+    "Controller",
+    "ControllerUnreachable",
+    "Dtype",
+    "EndOfData",
+    "Lease",
+    "LeaseLost",
+    "PayloadError",
+    "Publication",
+    "QueueError",
+    "Refused",
+    "Rows",
+    "RowsGone",
+    "SchemaError",
+    "Stats",
+    "StepRefused",
+    "TableSpec",
+    "TableStats",
+    "Task",
+    "TaskKind",
+    "TaskStats",
+    "UnknownName",
+    "WaitTimeout",
+    "WireError",
+    "WriteConflict",
+]
+
+_HOMES = {
+    "BlockingClient": "blocking",
+    "Client": "client",
+    "Controller": "controller",
+    "Lease": "rows",
+    "Publication": "records",
+    "Rows": "rows",
+    "Stats": "stats",
+    "TableStats": "stats",
+    "TaskStats": "stats",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOMES.get(name, 'errors')}"), name)

@@ -1,0 +1,338 @@
+"""The queue as services use it: tables, leases and versions, over one connection.
+
+Cells are written to and read from shared memory here; the controller sees only where they are. Leases are
+renewed in the background while they are held.
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import zmq
+
+from headrace.transferqueue.arrays import aligned_lengths, arrow_schema, same_bytes, smallest, to_arrays
+from headrace.transferqueue.connection import Connection
+from headrace.transferqueue.errors import ControllerUnreachable, QueueError, SchemaError, WriteConflict
+from headrace.transferqueue.payload.gather import gather
+from headrace.transferqueue.payload.segments import Reference, SegmentReader, SegmentWriter
+from headrace.transferqueue.records import Publication
+from headrace.transferqueue.rows import Lease, Rows, pick
+from headrace.transferqueue.schema import TableSpec
+from headrace.transferqueue.stats import Stats
+from headrace.transferqueue.wire import pack, pack_ints, unpack, unpack_ints
+
+Uids = Sequence[int] | np.ndarray
+
+
+class Client:
+    """One holder's view of the queue.
+
+    client = await Client.connect(address, holder="answers/0")
+    lease = await client.lease("answers", 64, version=3, timeout_s=30)
+    await client.put(lease.table, lease.rows.uids, {"response_ids": ids}, lease=lease)
+    await client.ack(lease)
+    await client.close()
+    """
+
+    def __init__(self, holder: str) -> None:
+        self.holder = holder
+        self._specs: dict[str, TableSpec] = {}
+        self._held: dict[int, tuple[str, set[int]]] = {}
+        self._connection: Connection
+        self._writer: SegmentWriter
+        self._reader: SegmentReader
+
+    @classmethod
+    async def connect(
+        cls,
+        address: str,
+        *,
+        holder: str,
+        timeout_s: float = 10.0,
+        context: "zmq.Context[Any] | None" = None,
+    ) -> "Client":
+        """`holder` names the leases; `timeout_s` is how long the controller may be silent.
+
+        Raises ControllerUnreachable when nobody answers. `context` matters for inproc addresses only;
+        None: the process's own.
+        """
+        client = cls(holder)
+        client._connection = Connection(
+            address,
+            timeout_s=timeout_s,
+            context=context,
+            on_lost=client._on_lost,
+            on_orphan=client._on_orphan,
+            held=lambda: list(client._held),
+        )
+        try:
+            hello = await client._connection.request("hello", {"holder": holder})
+        except BaseException:
+            client._connection.close(ControllerUnreachable("the client did not connect"))
+            raise
+        directory = Path(hello["directory"])
+        client._writer = SegmentWriter(directory, client._connection.identity.hex())
+        client._reader = SegmentReader(directory)
+        return client
+
+    async def __aenter__(self) -> "Client":
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def create(self, spec: TableSpec) -> None:
+        """Makes a table; again with an equal spec changes nothing, with another it is refused."""
+        await self._connection.request("create", {"spec": spec.to_wire()})
+        self._specs[spec.name] = spec
+
+    async def put(
+        self,
+        table: str,
+        uids: Uids,
+        columns: Mapping[str, Any],
+        *,
+        lease: Lease | None = None,
+        groups: Uids | None = None,
+        timeout_s: float = 60.0,
+    ) -> None:
+        """Writes one cell per uid in each of `columns`, all or none.
+
+        `groups` (one number per uid): the rows are new, every group whole; waits up to `timeout_s` for room
+        and then raises WaitTimeout. `lease`: the rows are held by it, and `columns` are all that its task
+        writes. Neither: more cells of rows that are there. The same put again is accepted; other bytes in a
+        written cell raise WriteConflict; cells that do not fit their column raise SchemaError.
+        """
+        spec = await self._spec(table)
+        rows = np.asarray(uids, np.int64)
+        if not len(rows):
+            return
+        arrays = to_arrays(spec, columns, len(rows))
+        fields = {
+            "table": table,
+            "uids": pack_ints(rows),
+            "columns": list(arrays),
+            "groups": None if groups is None else pack_ints(np.asarray(groups, np.int64)),
+            "lease": None if lease is None else lease.id,
+            "lengths": {k: pack_ints(v) for k, v in aligned_lengths(spec, arrays, rows).items()},
+            "floors": None,
+            "timeout_s": timeout_s,
+        }
+        if spec.versions is not None and spec.versions.name in arrays:
+            fields["floors"] = pack_ints(smallest(arrays[spec.versions.name]))
+        batch = pa.record_batch(list(arrays.values()), arrow_schema(spec, list(arrays)))
+        answer = await self._write(batch, fields, known_same=False)
+        if answer:
+            self._compare(table, batch, rows, answer)
+            await self._write(batch, fields, known_same=True)
+
+    async def lease(self, task: str, want: int, *, version: int | None = None, timeout_s: float) -> Lease:
+        """Up to `want` rows of the task's table, at least one; a whole group where the task needs it.
+
+        Returns as soon as one unit is available, and never waits to fill `want`. `version`: for a begin
+        task the one that the replica serves, for a train task the step (None: the one due). Raises
+        WaitTimeout, naming what is missing and who owes it, or EndOfData.
+        """
+        fields = {"task": task, "want": want, "version": version, "timeout_s": timeout_s}
+        body = await self._connection.request("lease", fields)
+        self._held[body["lease"]] = (body["table"], set(unpack_ints(body["uids"])))
+        self._connection.quicken(body["lease_s"] / 3)
+        try:
+            rows = self._rows(await self._spec(body["table"]), task, body)
+        except BaseException:
+            self._on_orphan(body)
+            raise
+        return Lease(id=body["lease"], task=task, table=body["table"], rows=rows)
+
+    async def ack(self, lease: Lease, uids: Uids | None = None) -> None:
+        """The task is done with the rows (None: all that the lease still holds); LeaseLost if it ended."""
+        fields = {"table": lease.table, "lease": lease.id, "uids": _packed(uids)}
+        await self._connection.request("ack", fields)
+        self._settle(lease.id, uids)
+
+    async def release(
+        self,
+        lease: Lease,
+        *,
+        reason: str,
+        uids: Uids | None = None,
+        carry: Mapping[int, Mapping[str, Any] | None] | None = None,
+        failed: bool = True,
+    ) -> None:
+        """Hands rows back (None: all that the lease still holds) for another lease.
+
+        `carry`: by uid, what that lease shall receive (None: nothing); the others keep theirs. With
+        `failed` it counts as an attempt, and the last one puts the row in quarantine.
+        """
+        packed = [[int(uid), None if value is None else pack(value)] for uid, value in (carry or {}).items()]
+        fields = {"table": lease.table, "lease": lease.id, "uids": _packed(uids)}
+        await self._connection.request(
+            "release", {**fields, "reason": reason, "failed": failed, "carry": packed}
+        )
+        self._settle(lease.id, uids)
+
+    async def commit(self, task: str, step: int, uids: Uids) -> None:
+        """The rows of a trainer's step, whole units that this client leases; frees their payload.
+
+        The same call again changes nothing; another set for a committed step raises StepRefused.
+        """
+        await self._connection.request("commit", {"task": task, "step": step, "uids": _packed(uids)})
+        for lease in list(self._held):
+            self._settle(lease, uids)
+
+    async def drop(self, table: str, uids: Uids, reason: str) -> None:
+        """Rows leave the table and the staleness counts, whoever holds them; `reason` is counted."""
+        await self._connection.request("drop", {"table": table, "uids": _packed(uids), "reason": reason})
+        for lease in [lease for lease, (name, _) in self._held.items() if name == table]:
+            self._settle(lease, uids)
+
+    async def publish(self, policy: str, version: int, checksum: str) -> None:
+        """A new version of a policy can be pulled; versions only grow, and a repeat changes nothing."""
+        await self._connection.request(
+            "publish", {"policy": policy, "version": version, "checksum": checksum}
+        )
+
+    async def published(self, policy: str, *, after: int, timeout_s: float) -> Publication:
+        """The newest version once it is above `after` (-1: any); WaitTimeout if it does not come."""
+        fields = {"policy": policy, "after": after, "timeout_s": timeout_s}
+        return Publication(**await self._connection.request("published", fields))
+
+    async def evict(self, holder: str, reason: str) -> int:
+        """Ends all leases of a dead holder at once and shuts its clients out; returns rows handed back.
+
+        Call it before a replacement of the same name connects.
+        """
+        return (await self._connection.request("evict", {"holder": holder, "reason": reason}))["rows"]
+
+    async def set_staleness(self, table: str, staleness: float) -> None:
+        """Moves the knob for units begun from now on; deadlines already given stand."""
+        await self._connection.request("set_staleness", {"table": table, "staleness": float(staleness)})
+
+    async def end(self, table: str) -> None:
+        """The producer will put no further rows; leases that can never be filled raise EndOfData."""
+        await self._connection.request("end", {"table": table})
+
+    async def stats(self) -> Stats:
+        return Stats.from_wire(await self._connection.request("stats", {}))
+
+    async def close(self) -> None:
+        """Hands back what is held, without counting an attempt, and disconnects. Never raises for a
+        controller that is gone."""
+        if self._connection.closed:
+            return
+        try:
+            for lease, (table, _) in list(self._held.items()):
+                await self._connection.request(
+                    "release", _handing_back(table, lease, f"{self.holder} closed")
+                )
+            await self._connection.request("goodbye", {})
+        except QueueError:
+            pass
+        finally:
+            self._held.clear()
+            self._connection.close(ControllerUnreachable("the client is closed; connect another"))
+            self._writer.close()
+            self._reader.close()
+
+    async def _spec(self, table: str) -> TableSpec:
+        if table not in self._specs:
+            data = await self._connection.request("describe", {"table": table})
+            self._specs[table] = TableSpec.from_wire(data)
+        return self._specs[table]
+
+    async def _write(
+        self, batch: pa.RecordBatch, fields: Mapping[str, Any], *, known_same: bool
+    ) -> dict[str, Any]:
+        place = self._writer.append(batch)
+        where = {"segment": place.segment, "offset": place.offset, "length": place.length}
+        try:
+            answer = await self._connection.request("put", {**fields, **where, "known_same": known_same})
+        except ControllerUnreachable:
+            raise
+        except QueueError:
+            self._writer.undo(place)
+            raise
+        if answer:
+            self._writer.undo(place)
+        return answer
+
+    def _compare(
+        self, table: str, batch: pa.RecordBatch, uids: np.ndarray, answer: Mapping[str, Any]
+    ) -> None:
+        """Raises WriteConflict unless the cells that are there already hold the same bytes as `batch`."""
+        position = {uid: index for index, uid in enumerate(uids.tolist())}
+        written = unpack_ints(answer["written"])
+        for reference, places, indices in self._blocks(answer):
+            there = self._reader.read(reference)
+            mine = np.array([position[written[place]] for place in places], np.int64)
+            for name in set(there.schema.names) & set(batch.schema.names):
+                if not same_bytes(
+                    pick(there.column(name), np.asarray(indices)), pick(batch.column(name), mine)
+                ):
+                    raise WriteConflict(
+                        f"column {name!r} of table {table!r} is written already with other bytes, in one of "
+                        f"the rows {[written[place] for place in places][:8]}; a cell is written once"
+                    )
+
+    def _rows(self, spec: TableSpec, task: str, body: Mapping[str, Any]) -> Rows:
+        self._reader.forget_unlinked()
+        reads = next(declared.reads for declared in spec.tasks if declared.name == task)
+        uids = np.array(unpack_ints(body["uids"]), np.int64)
+        blocks = [(self._reader.read(place), at, index) for place, at, index in self._blocks(body)]
+        carries = body["carries"]
+        return Rows(
+            uids=uids,
+            groups=np.array(unpack_ints(body["groups"]), np.int64),
+            attempts=np.array(unpack_ints(body["attempts"]), np.int32),
+            versions=np.array(unpack_ints(body["versions"]), np.int64),
+            carries=tuple(unpack(carries[i]) if i in carries else None for i in range(len(uids))),
+            columns={name: gather(name, blocks, len(uids)) for name in reads},
+            spec=spec,
+        )
+
+    def _blocks(self, body: Mapping[str, Any]) -> list[tuple[Reference, list[int], list[int]]]:
+        return [
+            (
+                Reference(segment=segment, offset=offset, length=length),
+                unpack_ints(places),
+                unpack_ints(indices),
+            )
+            for segment, offset, length, places, indices in body["blocks"]
+        ]
+
+    def _settle(self, lease: int, uids: Uids | None) -> None:
+        if lease in self._held:
+            rest = self._held[lease][1]
+            rest.difference_update(rest.copy() if uids is None else np.asarray(uids, np.int64).tolist())
+            if not rest:
+                del self._held[lease]
+
+    def _on_lost(self, leases: list[int]) -> None:
+        for lease in leases:
+            self._held.pop(lease, None)
+
+    def _on_orphan(self, body: Any) -> None:
+        """A lease whose asker is gone goes back at once."""
+        if isinstance(body, dict) and "lease" in body:
+            self._held.pop(body["lease"], None)
+            self._connection.post(
+                "release", _handing_back(body["table"], body["lease"], "the asker was cancelled")
+            )
+
+
+def _handing_back(table: str, lease: int, reason: str) -> dict[str, Any]:
+    return {"table": table, "lease": lease, "uids": None, "reason": reason, "failed": False, "carry": []}
+
+
+def _packed(uids: Uids | None) -> bytes | None:
+    if uids is None:
+        return None
+    array = np.asarray(uids)
+    if array.size and array.dtype.kind not in "iu":
+        raise SchemaError(f"uids are {array.dtype}; int64 [n] is due")
+    return pack_ints(array.astype(np.int64))

@@ -1,0 +1,91 @@
+"""Everything the queue refuses, and why.
+
+QueueError
+├── SchemaError               a spec or a cell does not fit its declared shape
+├── WireError                 bytes that are no message of ours
+├── PayloadError              a segment of cells cannot be written or read
+├── ControllerUnreachable     nobody answers at the controller's address (a ConnectionError)
+├── WaitTimeout               a wait ended at its deadline (a TimeoutError)
+├── EndOfData                 the producer ended the table and nothing is left to lease
+└── Refused                   the state of the queue forbids it
+    ├── UnknownName           no such table, task or policy
+    ├── RowsGone              the rows are not in the table, or not any more
+    ├── WriteConflict         a cell is already written with other bytes
+    ├── LeaseLost             the lease has ended; what it held may be with somebody else
+    └── StepRefused           a step or version that is not the one due
+
+A message says what is wrong, the value got, what is allowed and the way out.
+"""
+
+
+class QueueError(Exception):
+    """Root of the tree."""
+
+
+class SchemaError(QueueError):
+    """A spec or a cell does not fit its declared shape."""
+
+
+class WireError(QueueError):
+    """Bytes that are no message of ours."""
+
+
+class PayloadError(QueueError):
+    """A segment of cells cannot be written or read."""
+
+
+class ControllerUnreachable(QueueError, ConnectionError):
+    """Nobody answers at the controller's address."""
+
+
+class WaitTimeout(QueueError, TimeoutError):
+    """A wait ended at its deadline; the message names what was missing and who owes it."""
+
+
+class EndOfData(QueueError):
+    """The producer ended the table and nothing is left to lease."""
+
+
+class Refused(QueueError):
+    """The state of the queue forbids it."""
+
+
+class UnknownName(Refused):
+    """No such table, task or policy."""
+
+
+class RowsGone(Refused):
+    """The rows are not in the table, or not any more."""
+
+
+class WriteConflict(Refused):
+    """A cell is already written with other bytes."""
+
+
+class LeaseLost(Refused):
+    """The lease has ended; what it held may be with somebody else."""
+
+
+class StepRefused(Refused):
+    """A step or version that is not the one due."""
+
+
+BY_NAME: dict[str, type[QueueError]] = {
+    kind.__name__: kind
+    for kind in (
+        QueueError,
+        SchemaError,
+        WireError,
+        PayloadError,
+        ControllerUnreachable,
+        WaitTimeout,
+        EndOfData,
+        Refused,
+        UnknownName,
+        RowsGone,
+        WriteConflict,
+        LeaseLost,
+        StepRefused,
+    )
+}
+"""How an error travels: by its name, and back."""

@@ -1,0 +1,241 @@
+"""Requests in, answers out: the tables, the waits and the clients of one queue, without sockets or clocks.
+
+Every request is answered once, at once or from a wait; an answer is kept until its client has seen it, so a
+request that is sent again is answered again and never done twice. Time is an argument.
+"""
+
+import itertools
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from headrace.transferqueue.errors import (
+    ControllerUnreachable,
+    QueueError,
+    UnknownName,
+    WaitTimeout,
+    WireError,
+)
+from headrace.transferqueue.payload.custody import Custody
+from headrace.transferqueue.records import Publication
+from headrace.transferqueue.table import Table
+from headrace.transferqueue.waits import Wait, Waits
+from headrace.transferqueue.wire import Arguments, Request, write_error, write_reply
+
+MAX_CLIENTS = 4096
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Session:
+    """One connected client."""
+
+    holder: str
+    replies: dict[int, bytes] = field(default_factory=dict)
+    """Answers that the client may not have seen, by request id."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """A request on its way through an operation."""
+
+    client: bytes
+    session: Session
+    id: int
+    arguments: Arguments
+    timeout_s: float
+    """Longest wait for the answer; 0 for an operation that does not wait."""
+
+    @property
+    def owner(self) -> str:
+        """Name of the client in its segments' file names."""
+        return self.client.hex()
+
+
+Operation = Callable[["Hub", Call], Any]
+
+
+class Hub:
+    """State of a controller. `deliver(client, reply)` sends; `operations` is what clients may ask for."""
+
+    def __init__(
+        self, directory: Path, operations: dict[str, Operation], deliver: Callable[[bytes, bytes], object]
+    ) -> None:
+        self.directory = directory
+        self.custody = Custody(directory)
+        self.tables: dict[str, Table] = {}
+        self.tables_by_task: dict[str, Table] = {}
+        self.policies: dict[str, Publication] = {}
+        self.sessions: dict[bytes, Session] = {}
+        self.waits = Waits()
+        self.malformed = 0
+        self.lease_ids = itertools.count(1)
+        self.now = 0.0
+        self._operations = operations
+        self._deliver = deliver
+
+    # -- entry points
+
+    def handle(self, client: bytes, request: Request, now: float) -> None:
+        """Does one request, or finds that it is done or waiting already."""
+        self.now = now
+        session = self._session(client, request)
+        if session is None or (client, request.id) in self.waits:
+            return
+        for seen in [number for number in session.replies if number < request.since]:
+            del session.replies[seen]
+        if request.id in session.replies:
+            self._deliver(client, session.replies[request.id])
+            return
+        arguments = request.arguments
+        timeout_s = arguments.number("timeout_s") if arguments.has("timeout_s") else 0.0
+        call = Call(client=client, session=session, id=request.id, arguments=arguments, timeout_s=timeout_s)
+        self._answer(call, lambda: self._operation(request.operation)(self, call))
+        self.settle()
+
+    def tick(self, now: float) -> None:
+        """Ends the leases and the waits that are due."""
+        self.now = now
+        for table in self.tables.values():
+            for lease in table.expire(now):
+                _log.warning(
+                    "lease %d on table %s expired; its rows are handed out again", lease, table.spec.name
+                )
+        self.settle()
+        for wait in self.waits.late(now):
+            wait.abandon()
+            wait.give_up()
+        self.settle()
+
+    def next_deadline(self) -> float | None:
+        """When `tick` is due next."""
+        dues = [self.waits.next_deadline(), *(table.leases.next_deadline() for table in self.tables.values())]
+        return min((due for due in dues if due is not None), default=None)
+
+    # -- what operations build on
+
+    def table(self, name: str) -> Table:
+        if name not in self.tables:
+            raise UnknownName(f"no table {name!r}; there are: {', '.join(self.tables) or 'none yet'}")
+        return self.tables[name]
+
+    def table_of(self, task: str) -> Table:
+        if task not in self.tables_by_task:
+            raise UnknownName(f"no task {task!r}; there are: {', '.join(self.tables_by_task) or 'none yet'}")
+        return self.tables_by_task[task]
+
+    def wait(
+        self,
+        call: Call,
+        key: tuple[str, str],
+        attempt: Callable[[], Any | None],
+        why: Callable[[], str],
+        *,
+        first: bool = True,
+        abandon: Callable[[], None] = lambda: None,
+    ) -> Any | None:
+        """The body of `attempt`, now if it gives one (and `first`), else when an event under `key` makes
+        it; WaitTimeout with `why` after the call's `timeout_s`."""
+        timeout_s = call.timeout_s
+        body = attempt() if first else None
+        if body is not None:
+            return body
+
+        def give_up() -> None:
+            self.reply(call, write_error(call.id, WaitTimeout(f"{why()} (waited {timeout_s:g} s)")))
+
+        if timeout_s <= 0:
+            abandon()
+            raise WaitTimeout(why())
+        self.waits.add(
+            Wait(
+                key=key,
+                asker=(call.client, call.id),
+                deadline_s=self.now + timeout_s,
+                attempt=lambda: self._answer(call, attempt),
+                give_up=give_up,
+                abandon=abandon,
+            )
+        )
+        return None
+
+    def retry(self, key: tuple[str, str], *, in_turn: bool = False) -> None:
+        """Looks at the waits of a key again; `in_turn`: the first that must go on waiting holds the rest."""
+        for wait in self.waits.under(key):
+            if wait.attempt():
+                self.waits.remove(wait.asker)
+            elif in_turn:
+                return
+
+    def settle(self) -> None:
+        """Carries out what events have made possible, until nothing more follows."""
+        busy = True
+        while busy:
+            busy = False
+            for name, table in self.tables.items():
+                effects = table.effects()
+                for block in effects.freed:
+                    self.custody.free(block)
+                if effects.room:
+                    self.retry(("room", name), in_turn=True)
+                for task in effects.tasks:
+                    self.retry(("task", task))
+                busy = busy or effects.room or bool(effects.tasks)
+
+    def forget(self, client: bytes) -> None:
+        """The client is gone: its waits end, its segment is sealed."""
+        self.waits.cancel_client(client)
+        if self.sessions.pop(client, None) is not None:
+            self.custody.leave(client.hex())
+
+    def knows(self, call: Call, number: int) -> bool:
+        """Whether another request of the client has arrived; an answer it may have missed goes out again."""
+        answered = call.session.replies.get(number)
+        if answered is not None:
+            self._deliver(call.client, answered)
+        return answered is not None or (call.client, number) in self.waits
+
+    def reply(self, call: Call, data: bytes) -> None:
+        if self.sessions.get(call.client) is call.session:
+            call.session.replies[call.id] = data
+        self._deliver(call.client, data)
+
+    # -- inside
+
+    def _answer(self, call: Call, work: Callable[[], Any | None]) -> bool:
+        """Replies with what `work` gives or raises; False: it gave nothing yet."""
+        try:
+            body = work()
+            if body is None:
+                return False
+            data = write_reply(call.id, body)
+        except QueueError as error:
+            self.malformed += isinstance(error, WireError)
+            data = write_error(call.id, error)
+        except Exception as error:
+            _log.exception("request %d of %s failed in the controller", call.id, call.session.holder)
+            data = write_error(call.id, QueueError(f"the controller failed on this request: {error!r}"))
+        self.reply(call, data)
+        return True
+
+    def _operation(self, name: str) -> Operation:
+        if name not in self._operations:
+            raise WireError(f"no operation {name!r}; there are: {', '.join(self._operations)}")
+        return self._operations[name]
+
+    def _session(self, client: bytes, request: Request) -> Session | None:
+        session = self.sessions.get(client)
+        if session is None and request.operation == "hello":
+            if len(self.sessions) >= MAX_CLIENTS:
+                self.malformed += 1
+                return None
+            session = self.sessions[client] = Session(holder="")
+        if session is None:
+            self.malformed += 1
+            stranger = ControllerUnreachable(
+                "this client is not known here: it was evicted or the controller was restarted; connect again"
+            )
+            self._deliver(client, write_error(request.id, stranger))
+        return session

@@ -1,0 +1,129 @@
+"""How rows ended: trained, dropped, quarantined or simply done; and what training saw of them.
+
+Invariant: every row ever created is either in the table or counted here once, so that what is lost is a
+difference of counts and not an opinion.
+"""
+
+from bisect import bisect_right
+from collections import Counter
+
+import numpy as np
+
+from headrace.transferqueue.errors import StepRefused
+from headrace.transferqueue.records import Row
+
+QUARANTINE_SHOWN = 100
+"""Quarantined rows whose error is kept; older ones are only counted."""
+
+
+class RangeSet:
+    """A set of integers kept as disjoint runs, since uids mostly follow one another."""
+
+    def __init__(self) -> None:
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+
+    def __contains__(self, value: int) -> bool:
+        at = bisect_right(self._starts, value) - 1
+        return at >= 0 and value < self._ends[at]
+
+    def add(self, value: int) -> None:
+        at = bisect_right(self._starts, value)
+        if at and value < self._ends[at - 1]:
+            return
+        after = at < len(self._starts) and self._starts[at] == value + 1
+        if at and self._ends[at - 1] == value:
+            self._ends[at - 1] = self._ends.pop(at) if after else value + 1
+            if after:
+                del self._starts[at]
+        elif after:
+            self._starts[at] = value
+        else:
+            self._starts.insert(at, value)
+            self._ends.insert(at, value + 1)
+
+
+class Ledger:
+    """Counts of ended rows and the record of committed steps."""
+
+    def __init__(self, *, first_step: int) -> None:
+        self.step = first_step
+        self.created = 0
+        self.trained = 0
+        self.finished = 0
+        self.duplicated = 0
+        self.violations = 0
+        self.dropped: Counter[str] = Counter()
+        self.quarantined = 0
+        self.quarantine: dict[int, str] = {}
+        self.staleness: Counter[int] = Counter()
+        self.last_reasons: dict[int, str] = {}
+        self.dispatched_lengths = [0, 0]
+        self.trained_lengths = [0, 0]
+        self._gone = RangeSet()
+        self._dropped_uids = RangeSet()
+        self._steps: dict[int, np.ndarray] = {}
+
+    def is_gone(self, uid: int) -> bool:
+        return uid in self._gone
+
+    def was_dropped(self, uid: int) -> bool:
+        return uid in self._dropped_uids
+
+    def is_repeat(self, step: int, uids: list[int]) -> bool:
+        """Whether the step is committed with these rows; StepRefused if with others or not due."""
+        if len(set(uids)) != len(uids):
+            raise StepRefused(f"step {step} names a row twice; every row is trained on once")
+        if step in self._steps:
+            if np.array_equal(self._steps[step], np.sort(np.asarray(uids, np.int64))):
+                return True
+            self.duplicated += len(np.intersect1d(self._steps[step], np.asarray(uids, np.int64)))
+            raise StepRefused(f"step {step} is committed already, with {len(self._steps[step])} other rows")
+        if step != self.step:
+            raise StepRefused(f"step {step} is not due; the next to commit is {self.step}")
+        return False
+
+    def commit(self, step: int, uids: list[int]) -> None:
+        self._steps[step] = np.sort(np.asarray(uids, np.int64))
+        self.trained += len(uids)
+        self.step = step + 1
+
+    def train(self, row: Row, step: int, length: int | None) -> None:
+        """One consumed row: its staleness, and whether it kept the bound."""
+        if row.version >= 0:
+            staleness = step - row.version
+            self.staleness[staleness] += 1
+            self.violations += staleness > row.unit.slack
+        _count_length(self.trained_lengths, length)
+
+    def dispatch(self, length: int | None) -> None:
+        """One generated row, whatever becomes of it."""
+        _count_length(self.dispatched_lengths, length)
+
+    def drop(self, uid: int, reason: str) -> None:
+        self.dropped[reason] += 1
+        self._dropped_uids.add(uid)
+        self._gone.add(uid)
+
+    def put_in_quarantine(self, uid: int, reason: str) -> None:
+        self.quarantined += 1
+        self.quarantine[uid] = reason
+        if len(self.quarantine) > QUARANTINE_SHOWN:
+            del self.quarantine[next(iter(self.quarantine))]
+        self._gone.add(uid)
+
+    def retire(self, row: Row) -> None:
+        """A row that every task is done with."""
+        self.finished += not row.consumed
+        self._gone.add(row.uid)
+
+    def lost(self, unconsumed: int) -> int:
+        """Rows created and not accounted for, given those in the table that no step has consumed."""
+        ended = self.trained + self.finished + self.quarantined + sum(self.dropped.values())
+        return self.created - ended - unconsumed
+
+
+def _count_length(total: list[int], length: int | None) -> None:
+    if length is not None:
+        total[0] += 1
+        total[1] += length

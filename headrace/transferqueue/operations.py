@@ -1,0 +1,300 @@
+"""What a client may ask of the controller, one function per operation.
+
+Each takes its arguments by type from the call and gives the body of the reply, or None when it waits.
+"""
+
+from typing import Any
+
+from headrace.transferqueue.census import table_stats
+from headrace.transferqueue.errors import QueueError, Refused, SchemaError, StepRefused
+from headrace.transferqueue.explain import why_no_lease, why_no_room
+from headrace.transferqueue.hub import Call, Hub, Operation
+from headrace.transferqueue.records import Block, Entry, Held, Publication, Row
+from headrace.transferqueue.schema import TableSpec
+from headrace.transferqueue.stats import Stats
+from headrace.transferqueue.table import Table
+from headrace.transferqueue.wire import pack_ints, unpack_ints
+
+Body = dict[str, Any]
+
+
+def hello(hub: Hub, call: Call) -> Body:
+    call.session.holder = call.arguments.text("holder")
+    return {"directory": str(hub.directory)}
+
+
+def goodbye(hub: Hub, call: Call) -> Body:
+    hub.forget(call.client)
+    return {}
+
+
+def pulse(hub: Hub, call: Call) -> Body:
+    """Renews leases; says which have ended and which pending requests never arrived."""
+    lost = []
+    for lease in unpack_ints(call.arguments.binary("leases")):
+        if not any(table.leases.renew(hub.now, lease) for table in hub.tables.values()):
+            lost.append(lease)
+    pending = unpack_ints(call.arguments.binary("pending"))
+    return {"lost": lost, "unknown": [number for number in pending if not hub.knows(call, number)]}
+
+
+def cancel(hub: Hub, call: Call) -> Body:
+    hub.waits.cancel((call.client, call.arguments.integer("request")))
+    return {}
+
+
+def create(hub: Hub, call: Call) -> Body:
+    spec = TableSpec.from_wire(call.arguments.mapping("spec"))
+    known = hub.tables.get(spec.name)
+    if known is not None:
+        if known.spec != spec:
+            raise Refused(f"table {spec.name!r} exists with another spec: {known.spec}; it got {spec}")
+        return {}
+    taken = [task.name for task in spec.tasks if task.name in hub.tables_by_task]
+    if taken:
+        other = hub.tables_by_task[taken[0]].spec.name
+        raise Refused(f"task {taken[0]!r} of table {spec.name!r} is a task of table {other!r} already")
+    table = hub.tables[spec.name] = Table(spec, lease_ids=hub.lease_ids)
+    hub.tables_by_task.update(dict.fromkeys(table.flows, table))
+    if spec.policy in hub.policies:
+        table.publish(hub.policies[spec.policy].version)
+    return {}
+
+
+def describe(hub: Hub, call: Call) -> Body:
+    return hub.table(call.arguments.text("table")).spec.to_wire()
+
+
+def put(hub: Hub, call: Call) -> Body | None:
+    table = hub.table(call.arguments.text("table"))
+    entry = _entry(hub, table, call)
+    block, rows = entry.block, len(entry.uids)
+    creates = entry.groups is not None and not all(uid in table.shelf.rows for uid in entry.uids)
+    room = ("room", table.spec.name)
+
+    def attempt() -> Body | None:
+        try:
+            if creates and not table.shelf.room(rows, block.length):
+                return None
+            return _write(hub, table, entry)
+        except QueueError:
+            hub.custody.free(block)
+            raise
+
+    return hub.wait(
+        call,
+        room,
+        attempt,
+        lambda: why_no_room(table, rows, block.length),
+        first=not (creates and hub.waits.has(room)),
+        abandon=lambda: hub.custody.free(block),
+    )
+
+
+def lease(hub: Hub, call: Call) -> Body | None:
+    arguments = call.arguments
+    task, want = arguments.text("task"), arguments.integer("want")
+    version = arguments.integer("version") if arguments.has("version") else None
+    table = hub.table_of(task)
+    if want < 1:
+        raise SchemaError(f"want is {want}; at least 1 row must be asked for")
+
+    def attempt() -> Body | None:
+        held = table.lease(hub.now, task, want, holder=call.session.holder, version=version)
+        return None if held is None else _lease_body(table, held)
+
+    return hub.wait(call, ("task", task), attempt, lambda: why_no_lease(table, task, version=version))
+
+
+def ack(hub: Hub, call: Call) -> Body:
+    hub.table(call.arguments.text("table")).ack(call.arguments.integer("lease"), _some_uids(call))
+    return {}
+
+
+def release(hub: Hub, call: Call) -> Body:
+    arguments = call.arguments
+    carry = {uid: packed for uid, packed in arguments.sequence("carry")}
+    returned = hub.table(arguments.text("table")).release(
+        arguments.integer("lease"),
+        _some_uids(call),
+        reason=arguments.text("reason"),
+        failed=arguments.boolean("failed"),
+        carry=carry,
+    )
+    return {"rows": returned}
+
+
+def commit(hub: Hub, call: Call) -> Body:
+    task, arguments = call.arguments.text("task"), call.arguments
+    table = hub.table_of(task)
+    table.commit(task, arguments.integer("step"), arguments.uids("uids"), holder=call.session.holder)
+    return {}
+
+
+def drop(hub: Hub, call: Call) -> Body:
+    arguments = call.arguments
+    hub.table(arguments.text("table")).drop(arguments.uids("uids"), arguments.text("reason"))
+    return {}
+
+
+def publish(hub: Hub, call: Call) -> Body:
+    arguments = call.arguments
+    new = Publication(
+        policy=arguments.text("policy"),
+        version=arguments.integer("version"),
+        checksum=arguments.text("checksum"),
+    )
+    old = hub.policies.get(new.policy)
+    if old is not None and (new.version < old.version or (new.version == old.version and new != old)):
+        raise StepRefused(
+            f"policy {new.policy!r} is at version {old.version} with checksum {old.checksum}; version "
+            f"{new.version} with checksum {new.checksum} does not follow it"
+        )
+    hub.policies[new.policy] = new
+    for table in hub.tables.values():
+        if table.spec.policy == new.policy:
+            table.publish(new.version)
+    hub.retry(("policy", new.policy))
+    return {}
+
+
+def published(hub: Hub, call: Call) -> Body | None:
+    policy, after = call.arguments.text("policy"), call.arguments.integer("after")
+
+    def attempt() -> Body | None:
+        newest = hub.policies.get(policy)
+        if newest is None or newest.version <= after:
+            return None
+        return {"policy": policy, "version": newest.version, "checksum": newest.checksum}
+
+    def why() -> str:
+        newest = hub.policies.get(policy)
+        known = "it was never published" if newest is None else f"the newest is {newest.version}"
+        return f"no version of policy {policy!r} after {after}: {known}; its trainer owes it"
+
+    return hub.wait(call, ("policy", policy), attempt, why)
+
+
+def evict(hub: Hub, call: Call) -> Body:
+    holder, reason = call.arguments.text("holder"), call.arguments.text("reason")
+    for client in [client for client, session in hub.sessions.items() if session.holder == holder]:
+        hub.forget(client)
+    return {"rows": sum(table.evict(holder, reason) for table in hub.tables.values())}
+
+
+def set_staleness(hub: Hub, call: Call) -> Body:
+    hub.table(call.arguments.text("table")).set_staleness(call.arguments.number("staleness"))
+    return {}
+
+
+def end(hub: Hub, call: Call) -> Body:
+    hub.table(call.arguments.text("table")).end()
+    return {}
+
+
+def stats(hub: Hub, call: Call) -> Body:
+    return Stats(
+        tables={name: table_stats(table, hub.now) for name, table in hub.tables.items()},
+        policies={name: publication.version for name, publication in hub.policies.items()},
+        segments=len(hub.custody),
+        segment_bytes=hub.custody.size,
+        clients=len(hub.sessions),
+        waiting=len(hub.waits),
+        malformed=hub.malformed,
+    ).to_wire()
+
+
+OPERATIONS: dict[str, Operation] = {
+    operation.__name__: operation
+    for operation in (
+        hello,
+        goodbye,
+        pulse,
+        cancel,
+        create,
+        describe,
+        put,
+        lease,
+        ack,
+        release,
+        commit,
+        drop,
+        publish,
+        published,
+        evict,
+        set_staleness,
+        end,
+        stats,
+    )
+}
+
+
+def _some_uids(call: Call) -> list[int] | None:
+    return call.arguments.uids("uids") if call.arguments.has("uids") else None
+
+
+def _entry(hub: Hub, table: Table, call: Call) -> Entry:
+    arguments = call.arguments
+    uids = arguments.uids("uids")
+    names = arguments.sequence("columns")
+    columns = sum({table.bits[table.spec.column(str(name)).name] for name in names})
+    lengths = {str(label): unpack_ints(packed) for label, packed in arguments.mapping("lengths").items()}
+    groups = arguments.uids("groups") if arguments.has("groups") else None
+    floors = arguments.uids("floors") if arguments.has("floors") else None
+    sizes = {len(values) for values in (*lengths.values(), groups, floors) if values is not None}
+    if not uids or not columns or sizes - {len(uids)}:
+        raise SchemaError(
+            f"a put of {len(uids)} rows and {len(names)} columns has {sorted(sizes)} figures per row"
+        )
+    lease = arguments.integer("lease") if arguments.has("lease") else None
+    known_same = arguments.boolean("known_same")
+    place = (arguments.text("segment"), arguments.integer("offset"), arguments.integer("length"))
+    return Entry(
+        uids=uids,
+        columns=columns,
+        block=hub.custody.admit(call.owner, *place),
+        groups=groups,
+        lease=lease,
+        floors=floors,
+        lengths=lengths,
+        known_same=known_same,
+    )
+
+
+def _write(hub: Hub, table: Table, entry: Entry) -> Body:
+    written = table.put(hub.now, entry)
+    if not written:
+        return {}
+    hub.custody.free(entry.block)
+    return {"written": pack_ints([row.uid for row in written]), "blocks": _places(written, entry.columns)}
+
+
+def _lease_body(table: Table, held: Held) -> Body:
+    rows = list(held.rows.values())
+    reads = sum({table.bits[name] for name in table.spec.tasks[held.task].reads})
+    return {
+        "lease": held.id,
+        "table": table.spec.name,
+        "lease_s": table.spec.lease_s,
+        "uids": pack_ints([row.uid for row in rows]),
+        "groups": pack_ints([row.group.number for row in rows]),
+        "attempts": pack_ints([row.failures.get(held.task, 0) + 1 for row in rows]),
+        "versions": pack_ints([row.version for row in rows]),
+        "carries": {index: row.carry for index, row in enumerate(rows) if row.carry is not None},
+        "blocks": _places(rows, reads),
+    }
+
+
+def _places(rows: list[Row], columns: int) -> list[list[Any]]:
+    """Where the cells are: per block its reference, positions in `rows` and indices in the block."""
+    places: dict[int, tuple[Block, list[int], list[int]]] = {}
+    for position, row in enumerate(rows):
+        for block, index in row.cells:
+            if block.columns & columns:
+                _, positions, indices = places.setdefault(id(block), (block, [], []))
+                positions.append(position)
+                indices.append(index)
+    return [
+        [block.segment, block.offset, block.length, pack_ints(positions), pack_ints(indices)]
+        for block, positions, indices in places.values()
+    ]

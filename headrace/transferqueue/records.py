@@ -1,0 +1,133 @@
+"""What a table remembers: blocks of cells, rows, groups, the units that staleness counts, leases.
+
+Plain mutable records, changed by `table.py` alone. Tasks and columns are bits of an int, so that a row's
+readiness is one comparison.
+"""
+
+from dataclasses import dataclass, field
+
+from headrace.transferqueue.staleness import INFINITE
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Block:
+    """Cells of several rows, written at once: one record batch in a segment."""
+
+    segment: str
+    offset: int
+    length: int
+    columns: int = 0
+    """Bits of the columns that it holds."""
+    live: int = 0
+    """Rows that still need it."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Unit:
+    """What staleness counts: a group or a row, as the table says."""
+
+    rows: int = 0
+    """Rows neither dropped, quarantined nor consumed."""
+    version: int = -1
+    """Behaviour version of its first begin; -1: not begun, and not counted."""
+    deadline: float = INFINITE
+    """Last step that may consume it."""
+    slack: float = INFINITE
+    """Staleness allowed when it was begun."""
+    taken: int = 0
+    """Rows leased by the train task; the unit holds a place while there is one."""
+
+    @property
+    def begun(self) -> bool:
+        return self.version >= 0
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Group:
+    """Rows of one prompt, and how many of them each task still waits for."""
+
+    number: int
+    serial: int
+    unit: Unit | None
+    """Set where whole groups are the units."""
+    rows: "dict[int, Row]" = field(default_factory=dict)
+    pending: list[int] = field(default_factory=list)
+    """By task: rows not done with."""
+    ready: list[int] = field(default_factory=list)
+    """By task: rows that may be leased now."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Row:
+    """One sample; `written` has the bits of its columns, the next three those of tasks."""
+
+    uid: int
+    serial: int
+    group: Group
+    unit: Unit
+    created_s: float
+    written: int = 0
+    ready: int = 0
+    leased: int = 0
+    done: int = 0
+    version: int = -1
+    carry: bytes | None = None
+    """Packed by the client that handed the row back; never decoded here."""
+    consumed: bool = False
+    """Committed with a step; it stays while another task still has to read it."""
+    cells: list[tuple[Block, int]] = field(default_factory=list)
+    lengths: dict[str, int] = field(default_factory=dict)
+    failures: dict[int, int] = field(default_factory=dict)
+    """Failed leases by task index."""
+    leases: "dict[int, Held]" = field(default_factory=dict)
+    """Who holds it, by task index."""
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Held:
+    """A lease as the table knows it."""
+
+    id: int
+    task: int
+    holder: str
+    deadline_s: float
+    rows: dict[int, Row] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Publication:
+    """A version of a policy that receivers may pull."""
+
+    policy: str
+    version: int
+    checksum: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One put as the table sees it: which cells, for whom, and the figures the client took from them."""
+
+    uids: list[int]
+    columns: int
+    block: Block
+    groups: list[int] | None = None
+    """Given: the rows are new. None: they are there already."""
+    lease: int | None = None
+    floors: list[int] | None = None
+    """Least entry of `versions` per row, -1 for an empty cell; None: the put has no such column."""
+    lengths: dict[str, list[int]] = field(default_factory=dict)
+    """Cell lengths by `aligned` label."""
+    known_same: bool = False
+    """The client compared the cells that were there already and found the same bytes."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effects:
+    """What an event makes possible elsewhere."""
+
+    tasks: tuple[str, ...] = ()
+    """Tasks for which a lease may now be granted, or refused for good."""
+    freed: tuple[Block, ...] = ()
+    """Blocks that no row needs any more; room for producers was made if there is one."""
+    room: bool = False
+    """Rows left the table."""

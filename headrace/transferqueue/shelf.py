@@ -1,0 +1,136 @@
+"""The rows and cells that a table holds, and the bytes they cost.
+
+Invariant: a cell is written once; a block is freed exactly when the last row that needs it has left.
+"""
+
+from headrace.transferqueue.errors import Refused, RowsGone, SchemaError, WriteConflict
+from headrace.transferqueue.ledger import Ledger
+from headrace.transferqueue.records import Block, Entry, Group, Row, Unit
+from headrace.transferqueue.schema import TableSpec
+
+
+class Shelf:
+    """Rows by uid, groups by number."""
+
+    def __init__(self, spec: TableSpec, ledger: Ledger) -> None:
+        self.rows: dict[int, Row] = {}
+        self.bytes = 0
+        self.consumed = 0
+        """Rows that a step has consumed and some task still has to read."""
+        self._spec = spec
+        self._ledger = ledger
+        self._groups: dict[int, Group] = {}
+        self._serials = 0
+        self._freed: list[Block] = []
+        self._room = False
+
+    def room(self, rows: int, size: int) -> bool:
+        """Whether that many more rows and payload bytes fit now; SchemaError if they never can."""
+        spec = self._spec
+        if rows > spec.max_rows or size > spec.max_bytes:
+            raise SchemaError(
+                f"a put of {rows} rows and {size} bytes can never fit table {spec.name!r}, which holds "
+                f"{spec.max_rows} rows and {spec.max_bytes} bytes: put less at once or raise the limit"
+            )
+        return len(self.rows) + rows <= spec.max_rows and self.bytes + size <= spec.max_bytes
+
+    def find(self, uids: list[int]) -> list[Row]:
+        """The rows of these uids; RowsGone names those that are not here and why."""
+        missing = [uid for uid in uids if uid not in self.rows]
+        if missing:
+            ended = self._ledger.is_gone(missing[0])
+            raise RowsGone(
+                f"rows {missing[:8]} are not in table {self._spec.name!r}: "
+                + ("they were consumed, dropped or quarantined" if ended else "they were never put")
+            )
+        return [self.rows[uid] for uid in uids]
+
+    def is_new(self, entry: Entry) -> bool:
+        """Whether a put with groups creates its rows; refused where only some are new."""
+        assert entry.groups is not None
+        known = [uid for uid in entry.uids if uid in self.rows]
+        gone = [uid for uid in entry.uids if self._ledger.is_gone(uid)]
+        if gone:
+            raise RowsGone(
+                f"rows {gone[:8]} of table {self._spec.name!r} have been and gone; uids are used once"
+            )
+        if not known:
+            self._check_new_groups(entry.groups)
+            return True
+        if len(known) < len(entry.uids):
+            raise Refused(
+                f"rows {known[:8]} are there already and others of this put are not; put whole groups"
+            )
+        moved = [u for u, g in zip(entry.uids, entry.groups, strict=True) if self.rows[u].group.number != g]
+        if moved:
+            raise WriteConflict(f"rows {moved[:8]} are there already, in other groups")
+        return False
+
+    def create(self, now: float, entry: Entry, tasks: int) -> list[Row]:
+        """Adds the rows of a put, those of one group together; returns them in the put's order."""
+        assert entry.groups is not None
+        by_group: dict[int, list[int]] = {}
+        for uid, number in zip(entry.uids, entry.groups, strict=True):
+            by_group.setdefault(number, []).append(uid)
+        whole = self._spec.units_are_groups()
+        for number, uids in by_group.items():
+            unit = Unit(rows=len(uids)) if whole else None
+            group = Group(
+                number=number, serial=self._serials, unit=unit, pending=[0] * tasks, ready=[0] * tasks
+            )
+            self._groups[number] = group
+            for uid in uids:
+                row = Row(
+                    uid=uid, serial=self._serials, group=group, unit=unit or Unit(rows=1), created_s=now
+                )
+                self._serials += 1
+                group.rows[uid] = self.rows[uid] = row
+        self._ledger.created += len(entry.uids)
+        return [self.rows[uid] for uid in entry.uids]
+
+    def write(self, entry: Entry, rows: list[Row]) -> list[Row]:
+        """Adds the cells that are not there yet; returns the rows that changed."""
+        block, columns, changed = entry.block, entry.columns, []
+        for index, row in enumerate(rows):
+            if row.written & columns == columns:
+                continue
+            row.written |= columns
+            row.cells.append((block, index))
+            for label, lengths in entry.lengths.items():
+                row.lengths[label] = lengths[index]
+            if entry.floors is not None and entry.floors[index] >= 0:
+                row.version = entry.floors[index]
+            changed.append(row)
+        block.columns = columns
+        block.live = len(changed)
+        if changed:
+            self.bytes += block.length
+        else:
+            self._freed.append(block)
+        return changed
+
+    def discard(self, row: Row) -> None:
+        """The row leaves, and with it its claim on its blocks."""
+        del self.rows[row.uid]
+        group = row.group
+        del group.rows[row.uid]
+        if not group.rows:
+            del self._groups[group.number]
+        self.consumed -= row.consumed
+        self._room = True
+        for block, _ in row.cells:
+            block.live -= 1
+            if not block.live:
+                self.bytes -= block.length
+                self._freed.append(block)
+
+    def drain(self) -> tuple[tuple[Block, ...], bool]:
+        """Blocks freed since the last call, and whether rows left."""
+        freed, room = tuple(self._freed), self._room
+        self._freed, self._room = [], False
+        return freed, room
+
+    def _check_new_groups(self, numbers: list[int]) -> None:
+        known = sorted({number for number in numbers if number in self._groups})
+        if known:
+            raise Refused(f"groups {known[:8]} are there already; a group is put whole, by one put")

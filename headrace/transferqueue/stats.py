@@ -1,0 +1,90 @@
+"""Figures of a running queue, as one carrier that travels."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskStats:
+    """Rows of a table by their state for one task."""
+
+    waiting: int
+    """Columns that the task reads are missing."""
+    ready: int
+    leased: int
+    done: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableStats:
+    """One table; counts of rows unless a name says otherwise."""
+
+    rows: int
+    """In the table, with those that are consumed and still to be read by another task."""
+    tasks: dict[str, TaskStats]
+    bytes: int
+    """Payload that rows in the table need."""
+    leases: int
+    oldest_age_s: float
+    """Since the oldest row was put; 0 when there is none."""
+    ended: bool
+    step: int
+    """Next step to commit."""
+    staleness: float
+    """The knob as it is now."""
+    consumed_units: int
+    """Units of committed steps and of the step in training, short steps in full."""
+    outstanding_units: int
+    """Units begun and not consumed."""
+    created: int
+    trained: int
+    finished: int
+    """Left because every task had acknowledged them, without a train task."""
+    dropped: dict[str, int]
+    """By reason."""
+    quarantined: int
+    quarantine: dict[int, str] = field(repr=False)
+    """The newest of them, uid to last error."""
+    violations: int
+    """Rows trained on beyond the staleness that they were begun under; 0 by construction."""
+    duplicated: int
+    """Rows offered to a second commit, each refused."""
+    lost: int
+    """Rows created that are neither in the table nor accounted for."""
+    staleness_trained: dict[int, int]
+    """Rows trained on, by staleness."""
+    dispatched_length_mean: float
+    """Tokens per generated row; 0 when there is none."""
+    trained_length_mean: float
+    """Tokens per row trained on; 0 when there is none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stats:
+    """The whole queue."""
+
+    tables: dict[str, TableStats]
+    policies: dict[str, int]
+    """Newest published version by policy."""
+    segments: int
+    segment_bytes: int
+    """Size of the payload's files."""
+    clients: int
+    waiting: int
+    """Requests that wait for rows, for room or for a version."""
+    malformed: int
+    """Messages that were refused unread."""
+
+    def to_wire(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_wire(cls, data: Mapping[str, Any]) -> "Stats":
+        tables = {name: _table_from_wire(table) for name, table in data["tables"].items()}
+        return cls(**{**data, "tables": tables})
+
+
+def _table_from_wire(data: Mapping[str, Any]) -> TableStats:
+    tasks = {name: TaskStats(**task) for name, task in data["tasks"].items()}
+    return TableStats(**{**data, "tasks": tasks})

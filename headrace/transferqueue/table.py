@@ -1,0 +1,397 @@
+"""The state machine of one table: events in, decisions out; no sockets, clocks, files or waiting.
+
+Every method is one event. It either raises, having changed nothing, or changes the state and leaves its
+consequences in `effects()`. Time is an argument, in seconds of any monotonic clock.
+
+    row:  created ─► ready ⇄ leased ─► done, per task ─► gone once every task is done with it
+                        └── max_attempts failures ─► quarantined     └── drop(reason) ─► dropped
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from headrace.transferqueue.errors import EndOfData, LeaseLost, Refused, RowsGone, SchemaError, StepRefused
+from headrace.transferqueue.flow import Flow
+from headrace.transferqueue.leases import Leases
+from headrace.transferqueue.ledger import Ledger
+from headrace.transferqueue.records import Effects, Entry, Held, Row, Unit
+from headrace.transferqueue.schema import TableSpec
+from headrace.transferqueue.shelf import Shelf
+from headrace.transferqueue.staleness import Window
+
+
+class Table:
+    """Rows by readiness, the leases on them, and the counts that bound staleness.
+
+    `lease_ids` gives numbers unique over all tables of a controller.
+    """
+
+    def __init__(self, spec: TableSpec, *, lease_ids: Iterator[int]) -> None:
+        self.spec = spec
+        self.bits = {column.name: 1 << index for index, column in enumerate(spec.columns)}
+        self.ledger = Ledger(first_step=spec.first_step)
+        self.shelf = Shelf(spec, self.ledger)
+        self.leases = Leases(lease_ids, spec.lease_s)
+        self.window: Window | None = None
+        if spec.policy is not None:
+            self.window = Window(
+                units_per_step=spec.units_per_step, staleness=spec.staleness, first_step=spec.first_step
+            )
+        self.flows = self._make_flows()
+        self.newest_version = spec.first_step
+        self.ended = False
+        self._by_index = tuple(self.flows.values())
+        self._woken: dict[str, None] = {}
+
+    # -- producers and workers
+
+    def put(self, now: float, entry: Entry) -> list[Row]:
+        """Writes cells. Returns the rows that have cells of this put already: then nothing was written,
+        and the put is to be repeated as `known_same` if their bytes are these."""
+        if len(set(entry.uids)) != len(entry.uids):
+            raise SchemaError("a put names a row twice; every row has one cell per column")
+        if entry.groups is not None and self.shelf.is_new(entry):
+            if self.ended:
+                raise Refused(f"table {self.spec.name!r} has ended; it takes no new rows")
+            self._check_versions(entry, [])
+            rows = self.shelf.create(now, entry, len(self._by_index))
+            for row in rows:
+                for flow in self._by_index:
+                    flow.join(row)
+        else:
+            rows = self._rows_to_write(entry)
+            self._check_versions(entry, rows)
+            self._check_lengths(entry, rows)
+            written = [row for row in rows if row.written & entry.columns]
+            if written and not entry.known_same:
+                return written
+        self._on_written(entry, self.shelf.write(entry, rows))
+        return []
+
+    def lease(self, now: float, task: str, want: int, *, holder: str, version: int | None) -> Held | None:
+        """Up to `want` rows in whole lots, at least one lot; None: nothing may be leased now.
+
+        Raises EndOfData when nothing ever will be, StepRefused on a version that is not due.
+        """
+        flow = self.flows[task]
+        at = self._lease_version(flow, version)
+        held = self.leases.draft(now, flow.index, holder)
+        while len(held.rows) < want and (lot := flow.head(at)) is not None:
+            members = flow.rows_of(lot)
+            if held.rows and len(held.rows) + len(members) > want:
+                break
+            for row in members:
+                flow.take(row, held)
+                self._on_leased(flow, row, at)
+        if held.rows:
+            self.leases.hold(held)
+            return held
+        if self.ended and flow.is_exhausted(holder):
+            raise EndOfData(f"table {self.spec.name!r} has ended and has no further row for task {task!r}")
+        return None
+
+    def ack(self, lease: int, uids: Iterable[int] | None) -> None:
+        """The task is done with these rows of the lease; None: with all of them."""
+        held = self.leases.get(lease)
+        flow = self._by_index[held.task]
+        rows = self.leases.rows(held, uids)
+        if flow.task.kind == "train":
+            raise Refused(f"train task {flow.task.name!r} ends its rows with commit(step), not with ack")
+        bare = [row.uid for row in rows if not row.consumed and row.written & flow.writes != flow.writes]
+        if bare:
+            raise Refused(
+                f"rows {bare[:8]} lack what task {flow.task.name!r} owes ({', '.join(flow.task.writes)}): "
+                "put it before the ack, or release the rows"
+            )
+        for row in rows:
+            flow.give_back(row)
+            self._finish(flow, row)
+        self.leases.close_if_empty(held)
+
+    def release(
+        self,
+        lease: int,
+        uids: Iterable[int] | None,
+        *,
+        reason: str,
+        failed: bool = True,
+        carry: Mapping[int, bytes | None] | None = None,
+    ) -> int:
+        """Hands rows back; returns how many are ready again. A row whose task has written it is done.
+
+        `carry` replaces what those rows carry (None: nothing); the others keep what they had.
+        """
+        held = self.leases.get(lease)
+        rows = self.leases.rows(held, uids)
+        self.leases.rows(held, carry or ())
+        for uid, packed in (carry or {}).items():
+            held.rows[uid].carry = packed
+        returned = sum(self._hand_back(self._by_index[held.task], row, reason, failed) for row in rows)
+        self.leases.close_if_empty(held)
+        return returned
+
+    # -- time, supervision, the producer's end
+
+    def expire(self, now: float) -> list[int]:
+        """Ends the leases whose deadline has passed; their rows come back with one more attempt."""
+        late = self.leases.late(now)
+        for held in late:
+            reason = f"the lease of {held.holder!r} expired: not renewed for {self.spec.lease_s:g} s"
+            self.release(held.id, None, reason=reason)
+        return [held.id for held in late]
+
+    def evict(self, holder: str, reason: str) -> int:
+        """Ends every lease of a dead holder at once; returns the rows that are ready again."""
+        return sum(self.release(held.id, None, reason=reason) for held in self.leases.of(holder))
+
+    def publish(self, version: int) -> None:
+        """The policy that gates this table has a new version."""
+        self.newest_version = max(self.newest_version, version)
+
+    def set_staleness(self, staleness: float) -> None:
+        """Applies to units begun from now on; deadlines already given stand."""
+        if not staleness >= 0:
+            raise SchemaError(f"staleness is {staleness}; it must be a number >= 0, or inf")
+        if self.window is None:
+            raise Refused(f"table {self.spec.name!r} has no policy, so staleness would have no effect")
+        self.window.set_staleness(staleness)
+        self._wake_gates()
+
+    def end(self) -> None:
+        """No further rows will be put."""
+        self.ended = True
+        self._wake(self._by_index)
+
+    # -- the trainer
+
+    def commit(self, task: str, step: int, uids: list[int], *, holder: str) -> None:
+        """The rows of a finished step; the same set again changes nothing, another is refused."""
+        flow = self.flows[task]
+        if flow.task.kind != "train":
+            raise Refused(f"task {task!r} is of kind {flow.task.kind}; only a train task commits steps")
+        if self.ledger.is_repeat(step, uids):
+            return
+        rows = self._held_rows(flow, uids, holder)
+        units = self._whole_units(step, rows)
+        label = self._length_label()
+        for row in rows:
+            self.ledger.train(row, step, row.lengths.get(label))
+            self.leases.close_if_empty(flow.give_back(row))
+            row.consumed = True
+        for unit in units:
+            unit.rows = unit.taken = 0
+        if self.window is not None:
+            self.window.commit(len(units))
+        self.ledger.commit(step, uids)
+        self.shelf.consumed += len(rows)
+        for row in rows:
+            self._finish(flow, row)
+        self._wake_gates()
+
+    def drop(self, uids: list[int], reason: str) -> None:
+        """Rows leave the table and the counts; again for the same rows changes nothing."""
+        rows = self.shelf.find([uid for uid in uids if not self.ledger.was_dropped(uid)])
+        used = [row.uid for row in rows if row.consumed]
+        if used:
+            raise RowsGone(f"rows {used[:8]} cannot be dropped: a step has consumed them")
+        for row in dict.fromkeys(rows):
+            self._remove(row)
+            self.ledger.drop(row.uid, reason)
+
+    def effects(self) -> Effects:
+        """What the events since the last call make possible; the caller owes the consequences."""
+        freed, room = self.shelf.drain()
+        effects = Effects(tasks=tuple(self._woken), freed=freed, room=room)
+        self._woken = {}
+        return effects
+
+    # -- how a row moves
+
+    def _on_written(self, entry: Entry, rows: list[Row]) -> None:
+        label = self._length_label()
+        generated = self.spec.versions is not None and entry.columns & self.bits[self.spec.versions.name]
+        for flow in self._by_index:
+            if any([flow.offer(row) for row in rows]):
+                self._wake((flow,))
+        if generated:
+            for row in rows:
+                self.ledger.dispatch(row.lengths.get(label))
+
+    def _on_leased(self, flow: Flow, row: Row, version: int) -> None:
+        unit = row.unit
+        if flow.task.kind == "begin":
+            if self.window is not None and not unit.begun:
+                unit.version, unit.slack = version, self.window.slack
+                unit.deadline = self.window.begin(version)
+                self._requeue(unit, row)
+            if row.carry is None and version >= 0:
+                row.version = version
+        elif flow.task.kind == "train":
+            if self.window is not None and not unit.taken:
+                self.window.take(unit.deadline, counted=unit.begun)
+            unit.taken += 1
+
+    def _requeue(self, unit: Unit, row: Row) -> None:
+        for member in row.group.rows.values():
+            if member.unit is unit:
+                for flow in self._by_index:
+                    if flow.task.kind == "begin":
+                        flow.requeue(member)
+
+    def _hand_back(self, flow: Flow, row: Row, reason: str, failed: bool) -> bool:
+        held = flow.give_back(row)
+        if flow.task.kind == "train":
+            self._untake(row.unit)
+        self.ledger.last_reasons[flow.index] = f"{reason} (row {row.uid}, {held.holder})"
+        row.failures[flow.index] = row.failures.get(flow.index, 0) + failed
+        if flow.writes and row.written & flow.writes == flow.writes:
+            self._finish(flow, row)
+        elif row.failures[flow.index] < self.spec.max_attempts:
+            if flow.offer(row):
+                self._wake((flow,))
+            return True
+        elif row.consumed:
+            self._finish(flow, row)
+        else:
+            self._remove(row)
+            self.ledger.put_in_quarantine(row.uid, f"{flow.task.name}: {reason}")
+        return False
+
+    def _finish(self, flow: Flow, row: Row) -> None:
+        if flow.finish(row) or self.ended:
+            self._wake((flow,))
+        if all(row.done & flow.bit for flow in self._by_index):
+            self.ledger.retire(row)
+            self.shelf.discard(row)
+
+    def _untake(self, unit: Unit) -> None:
+        unit.taken -= 1
+        if not unit.taken and self.window is not None:
+            self.window.untake(unit.deadline, counted=unit.begun)
+            self._wake_gates()
+
+    def _remove(self, row: Row) -> None:
+        """Takes an unconsumed row out of everything: leases, tasks, its group, the counts."""
+        unit = row.unit
+        had_place = unit.taken > 0
+        for flow in self._by_index:
+            if row.leased & flow.bit:
+                unit.taken -= flow.task.kind == "train"
+                self.leases.close_if_empty(flow.give_back(row))
+            if flow.leave(row) or self.ended:
+                self._wake((flow,))
+        unit.rows -= 1
+        if self.window is not None:
+            if not unit.rows:
+                self.window.leave(unit.deadline, taken=had_place, counted=unit.begun)
+            elif had_place and not unit.taken:
+                self.window.untake(unit.deadline, counted=unit.begun)
+            self._wake_gates()
+        self.shelf.discard(row)
+
+    def _wake(self, flows: Iterable[Flow]) -> None:
+        self._woken.update((flow.task.name, None) for flow in flows)
+
+    def _wake_gates(self) -> None:
+        self._wake(flow for flow in self._by_index if flow.task.kind != "work")
+
+    # -- what is checked before anything changes
+
+    def _make_flows(self) -> dict[str, Flow]:
+        begun = self._mask(c for t in self.spec.tasks if t.kind == "begin" for c in t.writes)
+        flows = {}
+        for index, task in enumerate(self.spec.tasks):
+            reads = self._mask(task.reads) | (begun if task.kind == "train" else 0)
+            writes = self._mask(task.writes)
+            flows[task.name] = Flow(task, index=index, reads=reads, writes=writes, window=self.window)
+        return flows
+
+    def _mask(self, names: Iterable[str]) -> int:
+        return sum({self.bits[name] for name in names})
+
+    def _length_label(self) -> str:
+        versions = self.spec.versions
+        return (versions.aligned if versions is not None else None) or ""
+
+    def _rows_to_write(self, entry: Entry) -> list[Row]:
+        if entry.lease is None:
+            return self.shelf.find(entry.uids)
+        held = self.leases.get(entry.lease)
+        flow = self._by_index[held.task]
+        if entry.columns != flow.writes:
+            got = [name for name, bit in self.bits.items() if entry.columns & bit]
+            raise SchemaError(
+                f"task {flow.task.name!r} writes {', '.join(flow.task.writes) or 'nothing'}, all in one put; "
+                f"got {', '.join(got)}"
+            )
+        return self.leases.rows(held, entry.uids)
+
+    def _check_versions(self, entry: Entry, rows: list[Row]) -> None:
+        if entry.floors is None or self.window is None:
+            return
+        newest = max(entry.floors, default=-1)
+        if newest > self.newest_version:
+            raise SchemaError(f"a token has version {newest}; the newest published is {self.newest_version}")
+        for row, floor in zip(rows, entry.floors, strict=False):
+            if 0 <= floor < row.version:
+                raise SchemaError(
+                    f"row {row.uid} has a token of version {floor}, older than version {row.version} at "
+                    "which it was begun"
+                )
+
+    def _check_lengths(self, entry: Entry, rows: list[Row]) -> None:
+        for label, lengths in entry.lengths.items():
+            for row, length in zip(rows, lengths, strict=True):
+                known = row.lengths.get(label, length)
+                if known != length and not row.written & entry.columns:
+                    raise SchemaError(
+                        f"row {row.uid}: {known} entries are written and {length} got, in columns aligned on "
+                        f"{label!r}; they must agree in length"
+                    )
+
+    def _lease_version(self, flow: Flow, version: int | None) -> int:
+        kind = flow.task.kind
+        if kind == "train" and version not in (None, self.ledger.step):
+            raise StepRefused(f"version {version} is not the one in training; step {self.ledger.step} is due")
+        if kind == "begin" and self.window is not None:
+            if version is None:
+                raise StepRefused(
+                    f"task {flow.task.name!r} begins rows: say the version that the replica serves"
+                )
+            if version > self.newest_version:
+                raise StepRefused(
+                    f"version {version} of policy {self.spec.policy!r} is not published; newest is "
+                    f"{self.newest_version}"
+                )
+        return -1 if version is None else version
+
+    def _held_rows(self, flow: Flow, uids: list[int], holder: str) -> list[Row]:
+        again = [uid for uid in uids if self.ledger.is_gone(uid) and not self.ledger.was_dropped(uid)]
+        again += [uid for uid in uids if uid in self.shelf.rows and self.shelf.rows[uid].consumed]
+        if again:
+            self.ledger.duplicated += len(again)
+            raise RowsGone(
+                f"rows {again[:8]} have been trained on or quarantined; nothing is trained on twice"
+            )
+        rows = self.shelf.find(uids)
+        loose = [r.uid for r in rows if flow.index not in r.leases or r.leases[flow.index].holder != holder]
+        if loose:
+            raise LeaseLost(f"rows {loose[:8]} are not leased by {holder!r}; nothing was committed")
+        return rows
+
+    def _whole_units(self, step: int, rows: list[Row]) -> list[Unit]:
+        counts: dict[int, int] = {}
+        units = {id(row.unit): row.unit for row in rows}
+        for row in rows:
+            counts[id(row.unit)] = counts.get(id(row.unit), 0) + 1
+        partial = [row for row in rows if counts[id(row.unit)] < row.unit.rows]
+        if partial:
+            raise StepRefused(
+                f"step {step} has {counts[id(partial[0].unit)]} of the {partial[0].unit.rows} rows of group "
+                f"{partial[0].group.number}; commit whole groups, or drop the other rows first"
+            )
+        if self.window is not None and not self.window.may_commit(len(units)):
+            raise StepRefused(
+                f"step {step} has {len(units)} of {self.spec.units_per_step} units, and units that must be "
+                "in it are still out; lease them before the commit"
+            )
+        return list(units.values())

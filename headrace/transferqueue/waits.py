@@ -1,0 +1,94 @@
+"""Requests that cannot be answered yet, in the order in which they came.
+
+Invariant: a wait is under exactly one key, has a deadline, and leaves when answered or cancelled; only the
+waits under a key that an event touched are looked at again.
+"""
+
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Wait:
+    """One request that waits."""
+
+    key: Hashable
+    asker: tuple[bytes, int]
+    """Client and request id, to answer and to cancel by."""
+    deadline_s: float
+    attempt: Callable[[], bool]
+    """Tries again; True: it has been answered, well or with an error."""
+    give_up: Callable[[], None]
+    """Answers that the deadline has passed."""
+    abandon: Callable[[], None]
+    """Frees what it held; called when it ends without success."""
+
+
+class Waits:
+    """All waits of a controller."""
+
+    def __init__(self) -> None:
+        self._by_key: dict[Hashable, dict[tuple[bytes, int], Wait]] = {}
+        self._by_asker: dict[tuple[bytes, int], Wait] = {}
+        self._deadlines: list[tuple[float, int, Wait]] = []
+        self._count = 0
+
+    def __len__(self) -> int:
+        return len(self._by_asker)
+
+    def __contains__(self, asker: tuple[bytes, int]) -> bool:
+        return asker in self._by_asker
+
+    def add(self, wait: Wait) -> None:
+        self._by_key.setdefault(wait.key, {})[wait.asker] = wait
+        self._by_asker[wait.asker] = wait
+        self._count += 1
+        if len(self._deadlines) > 2 * len(self._by_asker) + 64:
+            self._deadlines = [due for due in self._deadlines if self._is_current(due[2])]
+            heapify(self._deadlines)
+        heappush(self._deadlines, (wait.deadline_s, self._count, wait))
+
+    def under(self, key: Hashable) -> Iterator[Wait]:
+        """The waits of a key, oldest first; answered ones may be removed on the way."""
+        yield from list(self._by_key.get(key, {}).values())
+
+    def has(self, key: Hashable) -> bool:
+        return key in self._by_key
+
+    def remove(self, asker: tuple[bytes, int]) -> None:
+        """It has been answered."""
+        wait = self._by_asker.pop(asker, None)
+        if wait is not None:
+            waits = self._by_key[wait.key]
+            del waits[asker]
+            if not waits:
+                del self._by_key[wait.key]
+
+    def cancel(self, asker: tuple[bytes, int]) -> None:
+        """Nobody waits for the answer any more."""
+        wait = self._by_asker.get(asker)
+        self.remove(asker)
+        if wait is not None:
+            wait.abandon()
+
+    def cancel_client(self, client: bytes) -> None:
+        for asker in [asker for asker in self._by_asker if asker[0] == client]:
+            self.cancel(asker)
+
+    def next_deadline(self) -> float | None:
+        while self._deadlines and not self._is_current(self._deadlines[0][2]):
+            heappop(self._deadlines)
+        return self._deadlines[0][0] if self._deadlines else None
+
+    def late(self, now: float) -> list[Wait]:
+        """Removes and returns the waits whose deadline has passed."""
+        late = []
+        while (due := self.next_deadline()) is not None and due <= now:
+            wait = heappop(self._deadlines)[2]
+            self.remove(wait.asker)
+            late.append(wait)
+        return late
+
+    def _is_current(self, wait: Wait) -> bool:
+        return self._by_asker.get(wait.asker) is wait
