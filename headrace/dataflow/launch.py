@@ -36,7 +36,7 @@ from headrace.services.base import Flow
 from headrace.services.host import Assignment
 from headrace.services.report import TABLE, QueueReport
 from headrace.services.trainer.checkpoint import Checkpoint, newest
-from headrace.transferqueue import Client, QueueError
+from headrace.transferqueue import Client, QueueError, TableStats
 
 Status = Literal["completed", "failed", "interrupted"]
 
@@ -197,7 +197,7 @@ class Launch:
         try:
             stats = await client.stats()
             for name in self._planned.tables:
-                report.event("queue", table=name, **stats.tables[name].counters())
+                report.event("queue", table=name, **figures(stats.tables[name]))
             report.event(RUN_ENDED, status=outcome.status, cause=outcome.cause)
             await report.close()
             await client.end(TABLE.name)
@@ -208,6 +208,22 @@ class Launch:
             print(f"headrace: the last telemetry is lost, the queue is gone: {error}", file=sys.stderr)
         finally:
             await client.close()
+
+
+def figures(table: TableStats) -> dict[str, Any]:
+    """What the event `queue` says of a table at the end of a launch."""
+    return {
+        "steps": table.step,
+        "created": table.created,
+        "trained": table.trained,
+        "dropped": table.dropped,
+        "quarantined": table.quarantined,
+        "quarantine": {str(uid): reason for uid, reason in table.quarantine.items()},
+        "violations": table.violations,
+        "duplicated": table.duplicated,
+        "lost": table.lost,
+        "staleness_trained": {str(s): rows for s, rows in table.staleness_trained.items()},
+    }
 
 
 def _outcome(

@@ -7,7 +7,7 @@ import asyncio
 import os
 from pathlib import Path
 
-import zmq.asyncio
+import zmq
 
 from headrace.services.host import Assignment, Hosted
 from headrace.transferqueue import Controller
@@ -42,19 +42,19 @@ class LocalQueue:
 
     async def stop(self, timeout_s: float) -> None:
         async with asyncio.timeout(timeout_s):
-            await self._controller.__aexit__(None, None, None)
+            await self._controller.close()
 
 
 class LocalRuntime:
     def __init__(self) -> None:
-        self.zmq_context = zmq.asyncio.Context()
+        self.zmq_context = zmq.Context()
 
     async def open(self) -> None:
         """Nothing to begin."""
 
     async def start_queue(self, directory: Path) -> tuple[str, LocalQueue]:
         controller = Controller(directory, QUEUE_ADDRESS, context=self.zmq_context)
-        await controller.__aenter__()
+        await controller.start()
         return controller.address, LocalQueue(controller)
 
     async def start(self, assignment: Assignment) -> LocalHandle:

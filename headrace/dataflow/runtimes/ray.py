@@ -50,14 +50,14 @@ class QueueActor:
         self._controller = Controller(directory)
 
     async def open(self) -> str:
-        await self._controller.__aenter__()
+        await self._controller.start()
         return self._controller.address
 
     async def run(self) -> None:
         await self._controller.closed()
 
     async def stop(self) -> None:
-        await self._controller.__aexit__(None, None, None)
+        await self._controller.close()
 
     def process_id(self) -> int:
         return os.getpid()

@@ -15,6 +15,10 @@ from headrace.services.rollout.engines import Completion, Engine, Request, build
 from headrace.transferqueue import Rows
 
 
+NOT_SERVED = -1
+"""Version of an engine before the first published weights: it is replaced before any row is leased."""
+
+
 class Rollout:
     """Generates one answer per row with the policy's newest weights."""
 
@@ -25,7 +29,7 @@ class Rollout:
         options: RolloutOptions = context.options
         self._seed = context.seed
         self.capacity = max(options.max_concurrent, context.flow.samples_per_prompt)
-        self._engine = await build(options, context.policy, seed=context.seed)
+        self._engine = await build(options, context.policy, seed=context.seed, version=NOT_SERVED)
 
     @property
     def version(self) -> int:

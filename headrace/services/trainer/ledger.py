@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from headrace.transferqueue import Rows
+from headrace.transferqueue import Rows, TableStats
 
 
 @dataclass(slots=True)
@@ -79,6 +79,18 @@ class Ledger:
             "truncated_frac": self._finish["length"] / len(lengths),
             "samples/trained": float(len(self.uids)),
         }
+
+
+def queue_metrics(table: TableStats) -> dict[str, float]:
+    """What the queue has counted of a table since the launch."""
+    dispatched = table.dispatched_length_mean
+    return {
+        "samples/duplicated": float(table.duplicated),
+        "samples/lost": float(table.lost),
+        "data/quarantined": float(table.quarantined),
+        **{f"group/dropped/{reason}": float(rows) for reason, rows in table.dropped.items()},
+        "trained_len/dispatched_len": table.trained_length_mean / dispatched if dispatched else 1.0,
+    }
 
 
 def staleness_limit(staleness: float) -> float:

@@ -28,7 +28,7 @@ from headrace.services.models import LoadedModel, load
 from headrace.services.options import TrainerOptions
 from headrace.services.trainer import checkpoint
 from headrace.services.trainer.backend import Backend, StepResult
-from headrace.services.trainer.ledger import Ledger, staleness_limit
+from headrace.services.trainer.ledger import Ledger, queue_metrics, staleness_limit
 from headrace.services.trainer.samples import Samples
 from headrace.services.trainer.torch_backend import TorchBackend
 from headrace.services.weights import WeightStore
@@ -118,7 +118,7 @@ class Trainer:
             self._data = self._data.advance(ledger.groups)
             self._committed = ledger.step + 1
             sync_s = await self._publish(self._committed)
-        self._report(ledger, result, time.monotonic() - started, sync_s)
+        await self._report(ledger, result, time.monotonic() - started, sync_s)
         every = self._options.checkpoint_every
         if every and self._committed % every == 0:
             await self._save()
@@ -131,10 +131,12 @@ class Trainer:
         await self._context.client.publish(policy, version, checksum)
         return time.monotonic() - started
 
-    def _report(self, ledger: Ledger, result: StepResult, step_s: float, sync_s: float) -> None:
-        flow = self._context.flow
+    async def _report(self, ledger: Ledger, result: StepResult, step_s: float, sync_s: float) -> None:
+        """The metrics of a step, under the number of the version that it started from."""
+        table = (await self._context.client.stats()).tables[self._context.flow.table]
         metrics = {
-            **ledger.metrics(staleness_limit(flow.staleness)),
+            **ledger.metrics(staleness_limit(self._context.flow.staleness)),
+            **queue_metrics(table),
             **summary(result.sums, result.maxima),
             "actor/grad_norm": result.grad_norm,
             "actor/lr": result.lr,
