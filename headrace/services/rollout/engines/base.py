@@ -54,7 +54,10 @@ class Completion:
 class Engine(Protocol):
     """Continuous batching behind three calls; one decode loop per engine."""
 
-    version: int
+    @property
+    def version(self) -> int:
+        """Version of the weights that the next token is made with: loaded, never merely sent."""
+        ...
 
     def generate(self, requests: Sequence[Request]) -> AsyncIterator[list[Completion]]:
         """Yields what finished since the last yield, whole groups together, until all have."""

@@ -201,8 +201,8 @@ class TorchEngine:
             )
         if len(ids) + self._sampling.max_new_tokens > longest:
             raise ValueError(
-                f"sample {request.uid}: {len(ids)} prompt tokens and {self._sampling.max_new_tokens} new ones "
-                f"exceed the model's {longest} positions; shorten the prompt or lower max_new_tokens"
+                f"sample {request.uid}: {len(ids)} prompt tokens and {self._sampling.max_new_tokens} new "
+                f"ones exceed the model's {longest} positions; shorten the prompt or lower max_new_tokens"
             )
         if request.carry is not None:
             lengths = {name: len(request.carry[name]) for name in ("token_ids", "logprobs", "versions")}

@@ -74,7 +74,7 @@ class Decoder:
         self._remove(np.array(mine, dtype=np.int64))
 
     def use_weights(self, version: int, copy: Callable[[], None]) -> None:
-        """Runs `copy`; later tokens carry `version`. Prompts prefilled for samples still to start are redone."""
+        """Runs `copy`; later tokens carry `version`. Prefills of samples still to start are made anew."""
         for slot in reversed(self._prefixes.with_pending()):
             prefix = self._prefixes.active[slot]
             self._waiting.appendleft(Prefix(token_ids=prefix.token_ids, pending=prefix.pending))
@@ -85,7 +85,7 @@ class Decoder:
 
     @torch.inference_mode()
     def run(self, interrupted: Callable[[], bool], *, start: bool) -> list[Finished]:
-        """Steps until samples finish, nothing can be done, or `interrupted`; starts samples only if `start`."""
+        """Steps until samples finish, nothing is left, or `interrupted`; starts samples only if `start`."""
         while not self._finished and not interrupted():
             if start and self._start():
                 continue
@@ -157,7 +157,8 @@ class Decoder:
             for index in done:
                 reason: FinishReason = "stop" if stopped[index] else "length"
                 slot = slots.start + int(index)
-                self._finished.append((table.samples[slot], table.completion(slot, reason)))
+                sample: Sample = table.samples.item(slot)
+                self._finished.append((sample, table.completion(slot, reason)))
             self._remove(slots.start + done)
 
     def _remove(self, leaving: np.ndarray) -> None:

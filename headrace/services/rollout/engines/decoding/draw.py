@@ -15,7 +15,7 @@ def draw(
     if logits_BV.dtype != torch.float64:
         logits_BV = logits_BV.float()
     logprobs_BV = torch.log_softmax(logits_BV / temperature, dim=-1)
-    mass_BV = logprobs_BV.double().exp_().cumsum(dim=-1)
+    mass_BV = logprobs_BV.double().exp().cumsum(dim=-1)
     target_B1 = uniforms_B.unsqueeze(1) * mass_BV[:, -1:]
     ids_B1 = torch.searchsorted(mass_BV, target_B1, right=True)
     return ids_B1[:, 0], logprobs_BV.gather(1, ids_B1)[:, 0]

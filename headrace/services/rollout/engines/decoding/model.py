@@ -24,7 +24,7 @@ class DecodingModel:
         self.config = model.config.get_text_config()
         parameter = next(model.parameters())
         self.device, self.dtype = parameter.device, parameter.dtype
-        self.vocabulary = int(model.get_input_embeddings().weight.shape[0])
+        self.vocabulary = int(self.config.vocab_size)
         self.max_tokens = int(getattr(self.config, "max_position_embeddings", None) or 1 << 20)
         self.cascade = attention.can_cascade(model)
         if self.cascade:
@@ -62,7 +62,7 @@ class DecodingModel:
         return logits[rows, self.tensor(which if self._keeps_logits else last[which])]
 
     def decode(self, layout: Layout, ids: np.ndarray, prefix: np.ndarray, suffix: np.ndarray) -> torch.Tensor:
-        """One token per row: `ids` behind `prefix` + `suffix` tokens (int [rows]); returns logits [rows, V]."""
+        """A token per row: `ids` behind `prefix` + `suffix` tokens (int [rows]); returns logits [rows, V]."""
         ends = self.tensor(suffix)
         self.cache.begin(layout, ends, int(suffix.max()) + 1)
         positions = self.tensor(prefix + suffix).unsqueeze(1)

@@ -1,0 +1,151 @@
+import asyncio
+import copy
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+import torch
+from transformers import LlamaForCausalLM
+
+from headrace.services.rollout.engines.base import Completion, OverNewWeights, Request, Sampling
+from headrace.services.rollout.engines.torch_engine import TorchEngine
+
+SAMPLING = Sampling(max_new_tokens=8)
+AT_FORWARD = 4
+"""The prefill and three decode steps."""
+
+
+def other_weights(model: LlamaForCausalLM) -> dict[str, torch.Tensor]:
+    draws = torch.Generator().manual_seed(1)
+    return {name: tensor + 0.1 * torch.randn(tensor.shape, generator=draws) for name, tensor in
+            model.state_dict().items() if name != "lm_head.weight"}  # fmt: skip
+
+
+async def generate_across_a_load(
+    engine: TorchEngine, model: LlamaForCausalLM, requests: list[Request], then: Callable[[], Awaitable[Any]]
+) -> dict[int, Completion]:
+    """Asks for `then` during forward pass `AT_FORWARD`, from within the worker thread."""
+    loop = asyncio.get_running_loop()
+    passes = 0
+    asked: list[asyncio.Task[Any]] = []
+
+    async def ask() -> None:
+        asked.append(asyncio.create_task(then()))  # pyright: ignore[reportArgumentType]
+        await asyncio.sleep(0)
+
+    def hook(*_: Any) -> None:
+        nonlocal passes
+        passes += 1
+        if passes == AT_FORWARD:
+            asyncio.run_coroutine_threadsafe(ask(), loop).result()
+
+    model.model.register_forward_pre_hook(hook)
+    completions = {c.uid: c async for batch in engine.generate(requests) for c in batch}
+    await asked[0]
+    return completions
+
+
+@pytest.mark.parametrize(
+    ("over_new_weights", "versions"),
+    [("swap", [0, 0, 0, 0, 1, 1, 1, 1]), ("finish", [0] * 8)],
+)
+async def test_every_token_carries_the_version_that_made_it(
+    llama: LlamaForCausalLM, requests: Any, over_new_weights: OverNewWeights, versions: list[int]
+) -> None:
+    engine = TorchEngine(llama, SAMPLING, over_new_weights=over_new_weights)
+    weights = other_weights(llama)
+    completions = await generate_across_a_load(engine, llama, requests(), lambda: engine.load(1, weights))
+    assert engine.version == 1
+    await engine.close()
+    assert [completion.versions.tolist() for completion in completions.values()] == [versions] * 20
+
+
+async def test_swapped_weights_make_the_tokens_that_follow(
+    llama: LlamaForCausalLM, requests: Any, plain_logprobs: Any
+) -> None:
+    plain = copy.deepcopy(llama)
+    engine = TorchEngine(llama, SAMPLING)
+    weights = other_weights(llama)
+    completions = await generate_across_a_load(engine, llama, requests(), lambda: engine.load(1, weights))
+    await engine.close()
+    for request in requests():
+        completion = completions[request.uid]
+        before = plain_logprobs(plain, request, completion, 1.0)
+        assert completion.logprobs[:4] == pytest.approx(before[:4], abs=1e-5)
+        assert abs(completion.logprobs[4:] - before[4:]).max() > 1e-3
+
+
+async def test_with_finish_nothing_starts_until_the_new_weights_are_in(
+    llama: LlamaForCausalLM, requests: Any
+) -> None:
+    engine = TorchEngine(llama, SAMPLING, max_concurrent=6, over_new_weights="finish")
+    weights = other_weights(llama)
+    completions = await generate_across_a_load(
+        engine, llama, requests(groups=2), lambda: engine.load(1, weights)
+    )
+    await engine.close()
+    versions = {uid: completion.versions.tolist() for uid, completion in completions.items()}
+    assert versions == {uid: [0 if uid < 6 else 1] * 8 for uid in range(8)}
+
+
+async def test_a_sample_that_starts_after_a_swap_is_of_the_new_version_alone(
+    llama: LlamaForCausalLM, requests: Any, plain_logprobs: Any
+) -> None:
+    engine = TorchEngine(llama, SAMPLING, max_concurrent=6)
+    weights = other_weights(llama)
+    completions = await generate_across_a_load(
+        engine, llama, requests(groups=2), lambda: engine.load(1, weights)
+    )
+    await engine.close()
+    for request in requests(groups=2)[6:]:
+        completion = completions[request.uid]
+        assert completion.versions.tolist() == [1] * 8
+        expected = plain_logprobs(llama, request, completion, 1.0)
+        assert completion.logprobs == pytest.approx(expected, abs=1e-5)
+
+
+async def test_loaded_weights_equal_a_model_that_had_them_from_the_start(
+    llama: LlamaForCausalLM, requests: Any, collect: Any
+) -> None:
+    weights = other_weights(llama)
+    fresh = copy.deepcopy(llama)
+    fresh.load_state_dict(weights, strict=False)
+    engine, other = TorchEngine(llama, SAMPLING), TorchEngine(fresh, SAMPLING)
+    await engine.load(7, weights)
+    assert engine.version == 7
+    loaded, expected = await collect(engine, requests()), await collect(other, requests())
+    await engine.close()
+    await other.close()
+    for uid, completion in loaded.items():
+        assert completion.token_ids.tolist() == expected[uid].token_ids.tolist()
+        assert completion.logprobs.tolist() == expected[uid].logprobs.tolist()
+        assert completion.versions.tolist() == [7] * 8
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda w: w.pop("model.norm.weight"), "missing: model.norm.weight"),
+        (lambda w: w.update(extra=torch.zeros(1)), "unexpected: extra"),
+        (
+            lambda w: w.update({"model.norm.weight": torch.zeros(3)}),
+            r"unfit: model.norm.weight: float32 \[3\] where the model has float32 \[64\]",
+        ),
+        (
+            lambda w: w.update({"model.norm.weight": torch.zeros(64, dtype=torch.float64)}),
+            r"float64 \[64\] where the model has float32 \[64\]",
+        ),
+    ],
+)
+async def test_weights_that_do_not_fit_are_refused_by_name_and_nothing_changes(
+    llama: LlamaForCausalLM, change: Callable[[dict[str, torch.Tensor]], Any], message: str
+) -> None:
+    engine = TorchEngine(llama, SAMPLING)
+    before = {name: tensor.clone() for name, tensor in llama.state_dict().items()}
+    weights = other_weights(llama)
+    change(weights)
+    with pytest.raises(ValueError, match=message):
+        await engine.load(1, weights)
+    await engine.close()
+    assert engine.version == 0
+    assert all(torch.equal(before[name], tensor) for name, tensor in llama.state_dict().items())
