@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from headrace.dataflow.curves import figure
-from headrace.dataflow.telemetry import METRICS, QUEUE, RUN_ENDED, RUN_STARTED, Record
+from headrace.dataflow.telemetry import METRICS, QUEUE, RUN_ENDED, RUN_STARTED, Record, details
 
 PLAIN_LINES = 40
 """Lines that a whole run prints where there is no terminal, about."""
@@ -101,8 +101,7 @@ def event_line(record: Record) -> str | None:
     """One line for an event that a person should know of; None for the rest."""
     if record.kind == METRICS or record.kind in QUIET_EVENTS:
         return None
-    detail = ", ".join(f"{name} {value}" for name, value in record.body.items())
-    text = f"{record.source}: {record.kind} {detail}".strip().replace("\n", " ")
+    text = f"{record.source}: {record.kind} {details(record.body)}".strip().replace("\n", " ")
     return text if len(text) <= MAX_EVENT_LENGTH else f"{text[: MAX_EVENT_LENGTH - 1]}…"
 
 

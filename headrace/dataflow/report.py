@@ -13,6 +13,7 @@ from typing import Any, Final
 from headrace.dataflow.curves import Curve, chart, figure
 from headrace.dataflow.history import History, Line
 from headrace.dataflow.rundir import RunDir
+from headrace.dataflow.telemetry import details
 
 FIRST_OR_LAST_STEPS: Final = 5
 """Steps over which `*_first` and `*_last` are means."""
@@ -184,7 +185,7 @@ def _events(events: Sequence[Line]) -> str:
     """The newest events, the newest first, with seconds since the first one."""
     rows = []
     for event in reversed(events[-MAX_EVENTS:]):
-        detail = ", ".join(f"{k} {v}" for k, v in event.items() if k not in ("time", "event", "source"))
+        detail = details({k: v for k, v in event.items() if k not in ("time", "event", "source")})
         rows.append(
             f'<tr><td class="number">{event["time"] - events[0]["time"]:.1f} s</td>'
             f'<th scope="row">{escape(str(event["source"]))}</th>'

@@ -43,6 +43,11 @@ def line(record: Record) -> dict[str, Any]:
     return {"step": record.step, "time": record.at, **record.body}
 
 
+def details(body: Mapping[str, Any]) -> str:
+    """An event's details in one line, empty ones left out."""
+    return ", ".join(f"{name} {value}" for name, value in body.items() if value not in ("", None, {}, []))
+
+
 class Telemetry:
     """Writes records to the run's files and hands each to `watch`, such as the progress in the terminal."""
 

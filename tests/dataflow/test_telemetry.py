@@ -1,7 +1,7 @@
 from pathlib import Path
 
 from headrace.dataflow.rundir import RunDir, read_jsonl
-from headrace.dataflow.telemetry import Record, Telemetry
+from headrace.dataflow.telemetry import Record, Telemetry, details
 
 
 def record(source: str, kind: str, step: int | None = None, **body: object) -> Record:
@@ -35,3 +35,9 @@ def test_a_resumed_run_appends_to_its_files(tmp_path: Path) -> None:
         with Telemetry(run) as telemetry:
             telemetry.take(record("learn/0", "metrics", step=step))
     assert [line["step"] for line in read_jsonl(run.metrics).records] == [0, 1]
+
+
+def test_empty_details_are_left_out_and_zero_is_not() -> None:
+    assert (
+        details({"status": "completed", "cause": "", "dropped": {}, "lost": 0}) == "status completed, lost 0"
+    )
