@@ -12,6 +12,8 @@ from transformers import (
     Qwen2ForCausalLM,
 )
 
+from headrace.services.scoring.precision import full_precision
+
 VOCABULARY = 23
 
 
@@ -51,7 +53,14 @@ def qwen2(dtype: torch.dtype = torch.float64) -> PreTrainedModel:
 
 def gpt2(dtype: torch.dtype = torch.float64) -> PreTrainedModel:
     config = GPT2Config(
-        vocab_size=VOCABULARY, n_embd=32, n_layer=2, n_head=4, n_positions=512, initializer_range=0.3
+        vocab_size=VOCABULARY,
+        n_embd=32,
+        n_layer=2,
+        n_head=4,
+        n_positions=512,
+        initializer_range=0.3,
+        bos_token_id=0,
+        eos_token_id=0,
     )
     return _seeded(GPT2LMHeadModel, config, dtype)
 
@@ -78,4 +87,7 @@ def naive_logprobs(
 def _seeded(kind: type, config: object, dtype: torch.dtype) -> PreTrainedModel:
     with torch.random.fork_rng():
         torch.manual_seed(5)
-        return kind(config).to(dtype).eval()
+        model = kind(config).to(dtype).eval()
+    if dtype == torch.float64:
+        full_precision(model)
+    return model
