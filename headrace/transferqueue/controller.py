@@ -86,6 +86,8 @@ class Controller:
         if self._port is not None:
             self._port.close(linger_ms=_LINGER_MS)
             self._port = None
+            if self.address.startswith("ipc://"):
+                Path(self.address.removeprefix("ipc://")).unlink(missing_ok=True)
             self._hub.custody.close()
             if self._made_directory:
                 self._directory.rmdir()

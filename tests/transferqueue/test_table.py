@@ -152,9 +152,7 @@ def test_a_begun_group_passes_the_gate_once_for_all_its_rows(bench: Make) -> Non
     assert b.lease("roll", 2, version=0) == (0, [])
 
 
-@pytest.mark.parametrize(
-    ("staleness", "begun"), [(0.0, 2), (0.5, 3), (1.0, 4), (2.0, 6), (float("inf"), 9)]
-)
+@pytest.mark.parametrize(("staleness", "begun"), [(0.0, 2), (0.5, 3), (1.0, 4), (2.0, 6), (float("inf"), 9)])
 def test_the_gate_holds_rows_back_beyond_the_staleness(bench: Make, staleness: float, begun: int) -> None:
     b = bench(staleness=staleness)
     b.prompts(9, 1)
@@ -318,7 +316,9 @@ def test_a_write_under_a_lease_has_all_columns_of_its_task(bench: Make) -> None:
     b = bench()
     b.prompts(1, 1)
     lease, _ = b.lease("roll", 1, version=0)
-    with pytest.raises(SchemaError, match="task 'roll' writes response, versions, all in one put; got response"):
+    with pytest.raises(
+        SchemaError, match="task 'roll' writes response, versions, all in one put; got response"
+    ):
         b.write([0], ("response",), lease)
 
 
@@ -394,3 +394,19 @@ def test_only_tasks_that_an_event_concerns_are_woken(bench: Make) -> None:
     assert b.table.effects().tasks == ("score",)
     b.score()
     assert b.table.effects().tasks == ("learn",)
+
+
+def test_a_short_step_is_refused_while_a_unit_due_in_it_is_out(bench: Make) -> None:
+    b = bench(units_per_step=2)
+    b.prompts(2, 1)
+    b.roll(1, 0)
+    assert b.lease("roll", 1, holder="slow", version=0)[1] == [1]
+    b.score()
+    assert b.learn() == [0]
+    with pytest.raises(
+        StepRefused, match="step 0 has 1 of 2 units, and units that must be in it are still out"
+    ):
+        b.commit(0, [0])
+    b.table.drop([1], "gave up")
+    b.commit(0, [0])
+    assert b.table.window.consumed == 2
