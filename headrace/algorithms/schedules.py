@@ -41,14 +41,16 @@ def learning_rate(
         raise ValueError(f"unknown schedule {schedule!r}; choose one of {', '.join(sorted(DECAYS))}")
     if step < 0:
         raise ValueError(f"step is {step}; optimizer steps count from 0")
+    if schedule != "constant":
+        total_steps = _checked_total(schedule, step, warmup_steps, total_steps)
     if step < warmup_steps:
         return peak * (step + 1) / warmup_steps
-    if schedule == "constant":
+    if schedule == "constant" or total_steps is None:
         return peak
-    return peak * DECAYS[schedule](_progress(step, schedule, warmup_steps, total_steps))
+    return peak * DECAYS[schedule]((step - warmup_steps) / (total_steps - warmup_steps))
 
 
-def _progress(step: int, schedule: str, warmup_steps: int, total_steps: int | None) -> float:
+def _checked_total(schedule: str, step: int, warmup_steps: int, total_steps: int | None) -> int:
     if total_steps is None or total_steps < 1:
         raise ValueError(
             f"the {schedule} schedule needs the total of optimizer steps, got {total_steps}; "
@@ -60,4 +62,4 @@ def _progress(step: int, schedule: str, warmup_steps: int, total_steps: int | No
         raise ValueError(
             f"warmup_steps is {warmup_steps} of {total_steps} steps: nothing is left to decay over; lower it"
         )
-    return (step - warmup_steps) / (total_steps - warmup_steps)
+    return total_steps
