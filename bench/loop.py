@@ -42,7 +42,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--peers", type=Path, default=ROOT.parent / "shared" / "bench" / "peers",
                         help="folder with trl_grpo.py")  # fmt: skip
     parser.add_argument("--peer-python", type=Path,
-                        help="Python that has TRL; default: an environment made under .venv-peers")  # fmt: skip
+                        help="Python with TRL; default: an environment made under .venv-peers")  # fmt: skip
     parser.add_argument("--output", type=Path, help="folder for logs and runs; default: runs/bench/<time>")
     return parser.parse_args()
 

@@ -16,7 +16,7 @@ LETTERS = "abcdefghij"
 COPY_VOCABULARY = ["<pad>", "$", ">", *LETTERS]
 SHARPNESS = 40.0
 """Logit of the one right next number; the nearest wrong one is more than 15 below."""
-PERTURBATION = 1e-3
+PERTURBATION = 1e-5
 """Scale of the attention's and the MLP's output weights: real work and gradients, little effect."""
 
 
@@ -61,7 +61,7 @@ def make_copier(folder: Path, seed: int) -> None:
 def make_counter(folder: Path, seed: int) -> None:
     """A model that, after the separator, draws k from the log-normal and counts down from it.
 
-    The weights are set, not trained: embeddings are unit vectors (the separator's orthogonal to all others),
+    The weights are set, not trained: embeddings have one length (the separator's orthogonal to all others),
     and a token's output row points at the embedding of its predecessor in the count.
     """
     torch.manual_seed(seed)
@@ -79,7 +79,7 @@ def make_counter(folder: Path, seed: int) -> None:
     drawable = numbers[: countdown.LONGEST]
     rows[drawable, 0] = torch.tensor(countdown.lengths()).log()
     with torch.no_grad():
-        model.model.embed_tokens.weight.copy_(tokens)
+        model.model.embed_tokens.weight.copy_(tokens * math.sqrt(width))
         model.lm_head.weight.copy_(rows / math.sqrt(width))
         for name, weight in model.named_parameters():
             if name.endswith(("o_proj.weight", "down_proj.weight")):
