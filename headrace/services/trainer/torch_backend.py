@@ -159,8 +159,8 @@ class TorchBackend:
             self._adamw.zero_grad(set_to_none=True)
             raise NonFiniteGradientError(
                 f"step {step}: the gradient norm is {norm.item()}, not finite in {len(odd)} of "
-                f"{len(trained)} parameters ({', '.join(odd[:3])}); the weights are unchanged: check the step's "
-                "rewards and log-probabilities, or lower the learning rate"
+                f"{len(trained)} parameters ({', '.join(odd[:3])}); the weights are unchanged: check "
+                "the step's rewards and log-probabilities, or lower the learning rate"
             )
         clip_grads_with_norm_(self._named.values(), self._options.max_grad_norm, norm)
         return norm.item()
