@@ -36,7 +36,7 @@ def exists(model: str) -> str | None:
 
 
 def load(model: str, *, dtype: str, seed: int) -> LoadedModel:
-    """Loads `model` in eval mode with weights of `dtype` (float32, float64 or bfloat16).
+    """Loads `model` in eval mode with weights of `dtype` (float32, float64 or bfloat16); float64 throughout.
 
     `seed` makes the weights of recipes that start from random ones; the process's own random state is left
     as it was. Raises FileNotFoundError with the ways out when there is no such model.
@@ -45,10 +45,16 @@ def load(model: str, *, dtype: str, seed: int) -> LoadedModel:
     if problem is not None:
         raise FileNotFoundError(problem)
     if model in RECIPES:
-        return RECIPES[model].load(dtype=dtype, seed=seed)
-    from headrace.services.models.pretrained import load_pretrained
+        loaded = RECIPES[model].load(dtype=dtype, seed=seed)
+    else:
+        from headrace.services.models.pretrained import load_pretrained
 
-    return load_pretrained(model, dtype=dtype)
+        loaded = load_pretrained(model, dtype=dtype)
+    if dtype == "float64":
+        from headrace.services.models.precision import full_precision
+
+        full_precision(loaded.model)
+    return loaded
 
 
 def load_tokenizer(model: str) -> "PreTrainedTokenizerBase":

@@ -3,7 +3,8 @@
 Token in, token out: the ids that the engine returned are the ids that are trained on.
 """
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,6 @@ from headrace.services.base import Context, Output
 from headrace.services.options import RolloutOptions
 from headrace.services.rollout.engines import Completion, Engine, Request, build
 from headrace.transferqueue import Rows
-
 
 NOT_SERVED = -1
 """Version of an engine before the first published weights: it is replaced before any row is leased."""
@@ -38,7 +38,7 @@ class Rollout:
     async def load(self, version: int, weights: Mapping[str, Any]) -> None:
         await self._ready().load(version, weights)
 
-    async def process(self, rows: Rows) -> AsyncIterator[Output]:
+    async def process(self, rows: Rows) -> AsyncGenerator[Output, None]:
         """Yields the answers of the groups that finished together; columns of `columns.RESPONSE`."""
         prompts = rows["prompt_ids"]
         requests = [
@@ -53,8 +53,9 @@ class Rollout:
                 rows.uids.tolist(), rows.groups.tolist(), prompts, rows.carries, strict=True
             )
         ]
-        async for completions in self._ready().generate(requests):
-            yield answers(completions)
+        async with aclosing(self._ready().generate(requests)) as generated:
+            async for completions in generated:
+                yield answers(completions)
 
     async def close(self) -> None:
         if self._engine is not None:
@@ -70,7 +71,7 @@ def answers(completions: list[Completion]) -> Output:
         uids=np.array([c.uid for c in completions], dtype=np.int64),
         columns={
             "response_ids": [c.token_ids for c in completions],
-            "logprobs": [c.logprobs for c in completions],
+            "logprobs": [np.asarray(c.logprobs, dtype=np.float32) for c in completions],
             "versions": [c.versions for c in completions],
             "loss_mask": [np.ones(len(c.token_ids), dtype=np.int8) for c in completions],
             "finish_reason": [c.finish_reason for c in completions],

@@ -10,21 +10,15 @@ from transformers import PreTrainedModel
 
 from headrace.services.scoring.attention import NAME, Attention, plan, register
 from headrace.services.scoring.packing import Pack
-from headrace.services.scoring.precision import full_precision
 
 
 class PackedModel:
-    """Wraps `model` in place: its attention becomes the shared-prefix one and its dropout is off.
-
-    A float64 model is made to compute in float64 throughout.
-    """
+    """Wraps `model` in place: its attention becomes the shared-prefix one and its dropout is off."""
 
     def __init__(self, model: PreTrainedModel, *, temperature: float) -> None:
         """`temperature` is that of the sampling. Raises ValueError where it is not above 0."""
         if not temperature > 0:
             raise ValueError(f"temperature is {temperature}; log-probabilities need one above 0")
-        if model.dtype == torch.float64:
-            full_precision(model)
         register()
         model.set_attn_implementation(NAME)
         self.model = model.eval()

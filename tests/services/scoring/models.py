@@ -12,7 +12,7 @@ from transformers import (
     Qwen2ForCausalLM,
 )
 
-from headrace.services.scoring.precision import full_precision
+from headrace.services.models.precision import full_precision
 
 VOCABULARY = 23
 

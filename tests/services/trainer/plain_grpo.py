@@ -7,7 +7,6 @@ import torch
 from transformers import PreTrainedModel
 
 from headrace.services.models import load
-from headrace.services.scoring.precision import full_precision
 from tests.services.trainer.copy_task import CopyTask, seeded
 
 Sampler = Callable[[torch.Tensor, list[int], int, float], torch.Tensor]
@@ -44,8 +43,6 @@ def run(
     """The weights that the engine is to reach; `watch` sees the batch of each step before its update."""
     loaded = load("tiny-copier", dtype=dtype, seed=seed)
     model, (stop,) = loaded.model, loaded.stop_token_ids
-    if dtype == "float64":
-        full_precision(model)
     task = CopyTask(loaded.tokenizer, seed, samples)
     optimizer = torch.optim.AdamW(model.parameters(), lr=lr, betas=(0.9, 0.95), weight_decay=0.0)
     for step in range(steps):
