@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from headrace.algorithms.schedules import learning_rate
 from headrace.dataflow.cluster import Cluster
 from headrace.dataflow.roles import ROLES, reads, writes
-from headrace.dataflow.spec import GraphSpec, NodeKind, NodeOptions
+from headrace.dataflow.spec import GraphSpec, NodeKind, NodeOptions, NodeSpec
 from headrace.dataflow.topology import order, policy_of, sources, tables
 from headrace.services.options import (
     OptimizerOptions,
@@ -156,11 +156,22 @@ def _service(spec: GraphSpec, name: str, cluster: Cluster) -> ServicePlan:
         policy_name=policy,
         policy=spec.policies[policy],
         replicas=node.options.replicas,
-        threads=node.options.threads or (cluster.cores if ROLES[node.kind].computes else 1),
+        threads=node.options.threads or threads(spec, node, cluster.cores),
         cpus=node.options.cpus,
         gpus=node.options.gpus,
         options=node.options,
     )
+
+
+def threads(spec: GraphSpec, node: NodeSpec, cores: int) -> int:
+    """Threads of a replica that were left open: the cores, shared among those that compute at the same time.
+
+    At staleness 0 services take turns, so only a node's own replicas share; above it all that compute do.
+    """
+    if not ROLES[node.kind].computes:
+        return 1
+    at_once = [node] if spec.staleness == 0 else [n for n in spec.nodes.values() if ROLES[n.kind].computes]
+    return max(1, cores // sum(n.options.replicas for n in at_once))
 
 
 def _batch(spec: GraphSpec, members: tuple[str, ...]) -> StepPlan:

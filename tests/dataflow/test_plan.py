@@ -77,15 +77,21 @@ def test_the_table_has_the_columns_and_tasks_of_its_nodes() -> None:
     )
 
 
-def test_models_get_every_core_unless_told_otherwise_and_the_rest_one() -> None:
-    planned = plan(graph(kl_coef=0.05), CLUSTER)
-    assert {service.node: (service.replicas, service.threads) for service in planned.services} == {
-        "prompts": (1, 1),
-        "answers": (2, 1),
-        "scores": (1, 1),
-        "reference": (1, 4),
-        "learn": (1, 4),
-    }
+def threads(staleness: float) -> dict[str, int]:
+    planned = plan(graph(staleness=staleness, kl_coef=0.05), CLUSTER)
+    return {service.node: service.threads for service in planned.services}
+
+
+def test_models_that_take_turns_get_every_core_unless_told_otherwise_and_the_rest_one() -> None:
+    assert threads(0) == {"prompts": 1, "answers": 1, "scores": 1, "reference": 4, "learn": 4}
+
+
+def test_models_that_compute_at_once_share_the_cores_by_replica() -> None:
+    assert threads(0.5) == {"prompts": 1, "answers": 1, "scores": 1, "reference": 1, "learn": 1}
+
+
+def test_a_node_without_a_policy_has_that_of_its_rollout() -> None:
+    planned = plan(graph(), CLUSTER)
     assert {service.policy_name for service in planned.services} == {"actor"}
     assert [service.node for service in planned.of_kind("rollout")] == ["answers"]
 

@@ -1,0 +1,30 @@
+"""The copy task is learned at every staleness, within its bound, no sample lost or trained twice."""
+
+import math
+from pathlib import Path
+
+import pytest
+
+from tests.end_to_end.runs import Ended, headrace
+
+
+def assert_learned(ended: Ended, staleness: float) -> None:
+    assert ended.code == 0, ended.err
+    summary = ended.summary
+    assert summary["exact_first"] < 0.1
+    assert summary["exact_last"] > 0.8
+    for step in ended.steps:
+        assert step["staleness/max"] <= math.ceil(staleness) if math.isfinite(staleness) else True
+        assert step["staleness/violations"] == 0
+    assert summary["staleness_violations"] == 0
+    assert summary["samples_lost"] == 0
+    assert summary["samples_duplicated"] == 0
+    assert summary["samples_trained"] == summary["steps"] * 256
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("staleness", [0.0, 0.5, 1.0, 2.0, math.inf])
+def test_the_quick_start_learns_at_every_staleness(tmp_path: Path, staleness: float) -> None:
+    assert_learned(
+        headrace("grpo_copy_cpu", f"staleness={staleness:g}", directory=tmp_path / "run"), staleness
+    )
