@@ -166,7 +166,7 @@ class Placed:
     replicas: Count = 1
     """Copies of the service, each a process of its own."""
     threads: Count | None = None
-    """Compute threads of a replica; None: the cores, shared among the replicas that compute at the same time."""
+    """Compute threads of a replica; None: the cores, shared by the replicas that compute at the same time."""
     cpus: NonNegative = 0.0
     """Cores reserved for a replica on the cluster; 0: it shares."""
     gpus: NonNegative = 0.0
