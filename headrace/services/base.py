@@ -4,7 +4,7 @@ A service declares what it reads and writes and works on leased rows; the runtim
 writes, acknowledges, hands back and reports. Services never call each other: they meet in the queue.
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -55,6 +55,15 @@ class Context:
     """The run's figures that more than one service needs."""
     report: "Report"
 
+    @property
+    def log_file(self) -> Path:
+        return log_file(self.run_dir, self.replica)
+
+
+def log_file(run_dir: Path, replica: str) -> Path:
+    """Where a replica's log lies: "answers/0" writes logs/answers-0.log."""
+    return run_dir / "logs" / f"{replica.replace('/', '-')}.log"
+
 
 class Report(Protocol):
     """Telemetry: fire and forget; a dead collector never disturbs the service."""
@@ -82,10 +91,11 @@ class Service(Protocol):
 
     async def setup(self, context: Context) -> None: ...
 
-    def process(self, rows: Rows) -> AsyncIterator[Output]:
-        """Yields outputs as they finish; the rows of an output are written at once.
+    def process(self, rows: Rows) -> AsyncGenerator[Output, None]:
+        """Yields outputs as they finish, every row in one of them; an output is written at once.
 
-        A raised error hands the unwritten rows of this lease back with the error as the reason.
+        A raised error hands the unwritten rows of this lease back with the error as the reason;
+        ReplicaFailed ends the replica besides. Closed early, it lets go of what it was making.
         """
         ...
 

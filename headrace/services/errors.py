@@ -31,3 +31,20 @@ class WeightsGone(WeightsError):
 
 class TrainingError(ServiceError):
     """A step that cannot be taken."""
+
+
+def first_error(error: Exception) -> Exception:
+    """The first leaf of an exception group: what happened, without the wrapping of task groups."""
+    while isinstance(error, ExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def describe(error: BaseException) -> str:
+    """An error and what it came from, the root last, in one line."""
+    parts = []
+    current: BaseException | None = error
+    while isinstance(current, Exception):
+        parts.append(f"{type(current).__name__}: {current}")
+        current = current.__cause__ or (None if current.__suppress_context__ else current.__context__)
+    return " <- ".join(parts) or type(error).__name__

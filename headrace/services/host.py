@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from headrace.services.base import Context, Flow, Loop, Service
-from headrace.services.errors import ReplicaFailed
+from headrace.services.base import Context, Flow, Loop, Service, log_file
+from headrace.services.errors import ReplicaFailed, describe, first_error
 from headrace.services.options import PolicyOptions
-from headrace.services.replica import Replica, describe
+from headrace.services.replica import Replica
 from headrace.services.report import QueueReport
 from headrace.services.weights import WeightStore
 from headrace.transferqueue import Client
@@ -55,7 +55,7 @@ class Assignment:
 
     @property
     def log_file(self) -> Path:
-        return self.run_dir / "logs" / f"{self.node}-{self.index}.log"
+        return log_file(self.run_dir, self.replica)
 
 
 class Hosted:
@@ -66,9 +66,12 @@ class Hosted:
         self._zmq_context = zmq_context
         self._replica: Replica | None = None
         self._task: asyncio.Task[None] | None = None
+        self._stopped = False
 
     async def run(self) -> None:
         """Returns when the service's work is over or it was stopped; raises ReplicaFailed otherwise."""
+        if self._stopped:
+            return
         self._task = asyncio.ensure_future(self._run())
         try:
             await asyncio.shield(self._task)
@@ -78,9 +81,11 @@ class Hosted:
                 raise
 
     async def stop(self) -> None:
-        """Cancels the service: it hands back what it holds and closes."""
+        """Cancels the service, once: it hands back what it holds and closes."""
+        first, self._stopped = not self._stopped, True
         if self._task is not None:
-            self._task.cancel()
+            if first:
+                self._task.cancel()
             await asyncio.wait({self._task})
 
     def drain(self) -> None:
@@ -90,16 +95,14 @@ class Hosted:
     async def _run(self) -> None:
         a = self._assignment
         with _log(a) as log:
-            client = await Client.connect(a.queue_address, holder=a.replica, context=self._zmq_context)
-            report = QueueReport(client, a.replica)
             try:
-                await self._serve(_context(a, client, report))
-            except ReplicaFailed as failure:
-                log.error("%s", failure, exc_info=failure.__cause__)
-                raise
-            finally:
-                await report.close()
-                await client.close()
+                client = await Client.connect(a.queue_address, holder=a.replica, context=self._zmq_context)
+                async with client, QueueReport(client, a.replica) as report:
+                    await self._serve(_context(a, client, report))
+            except Exception as error:
+                cause = first_error(error)
+                log.error("%s gave up", a.replica, exc_info=cause)
+                raise ReplicaFailed(f"{a.replica}: {describe(cause)}") from cause
 
     async def _serve(self, context: Context) -> None:
         module, name = ROLES[self._assignment.kind].split(":")
@@ -117,8 +120,6 @@ async def _lead(service: Loop, context: Context) -> None:
     try:
         await service.setup(context)
         await service.run()
-    except Exception as error:
-        raise ReplicaFailed(f"{context.replica}: {describe(error)}") from error
     finally:
         await service.close()
 

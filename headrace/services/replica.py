@@ -9,16 +9,17 @@ failed before are processed one group at a time, so that a poisonous group costs
 """
 
 import asyncio
+from contextlib import aclosing
 from typing import cast
 
 import numpy as np
 
-from headrace.services.base import Context, Service, Weighted
+from headrace.services.base import Context, Output, Service, Weighted
 from headrace.services.clock import ActivityClock
-from headrace.services.errors import ReplicaFailed, WeightsGone
+from headrace.services.errors import ReplicaFailed, ServiceError, WeightsGone, describe, first_error
 from headrace.services.lifecycle import Lifecycle, State
 from headrace.services.weights import WeightStore
-from headrace.transferqueue import EndOfData, Lease, LeaseLost, Rows, WaitTimeout
+from headrace.transferqueue import EndOfData, Lease, LeaseLost, Publication, Rows, WaitTimeout
 
 GIVE_UP_AFTER = 8
 """Groups that fail one after another, with none done in between, before a replica gives up."""
@@ -45,17 +46,17 @@ class Replica:
         self._context.report.event("state", old=old, new=new, reason=reason)
 
     async def run(self) -> None:
-        """Returns once drained or out of data; raises ReplicaFailed with the cause chained."""
+        """Returns once drained or out of data; raises what made it give up, in a group where tasks did."""
         try:
             await self._run()
         except asyncio.CancelledError:
             self.lifecycle.to(State.STOPPED, "cancelled")
             raise
         except Exception as error:
-            cause = first_error(error)
-            self.lifecycle.to(State.FAILED, describe(cause))
-            raise ReplicaFailed(f"{self._context.replica}: {describe(cause)}") from cause
+            self.lifecycle.to(State.FAILED, describe(first_error(error)))
+            raise
         finally:
+            self.report_activity()
             await self._service.close()
         self.lifecycle.to(State.STOPPED)
 
@@ -100,58 +101,74 @@ class Replica:
         if room <= 0:
             await self._turn.wait()
             return None
-        version = None if self._weighted is None else self._weighted.version
+        context, version = self._context, None if self._weighted is None else self._weighted.version
         asked = asyncio.ensure_future(
-            self._context.client.lease(
-                self._context.node, room, version=version, timeout_s=self._context.flow.no_progress_timeout_s
+            context.client.lease(
+                context.node, room, version=version, timeout_s=context.flow.no_progress_timeout_s
             )
         )
         turn = asyncio.ensure_future(self._turn.wait())
         try:
             await asyncio.wait({asked, turn}, return_when=asyncio.FIRST_COMPLETED)
-            if asked.done():
-                return asked.result()
-            return None
-        except WaitTimeout:
-            return None
         finally:
             turn.cancel()
             if not asked.done():
                 asked.cancel()
                 await asyncio.wait({asked})
+        try:
+            return None if asked.cancelled() else asked.result()
+        except WaitTimeout:
+            return None
 
     async def _work(self, lease: Lease, rows: Rows) -> None:
-        client, table = self._context.client, lease.table
-        written: set[int] = set()
+        left = set(rows.uids.tolist())
         try:
             with self.clock.during("busy"):
-                async for output in self._service.process(rows):
-                    await client.put(table, output.uids, output.columns, lease=lease)
-                    await client.ack(lease, uids=output.uids)
-                    written.update(output.uids.tolist())
-                    self._rows_done += len(output.uids)
-                    self._failures_in_a_row = 0
+                async with aclosing(self._service.process(rows)) as outputs:
+                    async for output in outputs:
+                        await self._write(lease, output)
+                        left.difference_update(output.uids.tolist())
+            if left:
+                raise ServiceError(
+                    f"process() ended without an output for rows {sorted(left)[:8]}; it must yield every "
+                    "leased row or raise"
+                )
         except asyncio.CancelledError:
-            await self._hand_back(lease, rows, written, "stopped", failed=False)
+            await self._hand_back(lease, left, "stopped", failed=False)
             raise
         except LeaseLost as lost:
             self._context.report.event("lease_lost", reason=str(lost))
         except Exception as error:
-            await self._hand_back(lease, rows, written, describe(error), failed=True)
-            self._context.report.event("process_failed", reason=describe(error), groups=_groups(rows))
-            self._failures_in_a_row += 1
-            if self._failures_in_a_row >= GIVE_UP_AFTER:
-                raise
+            await self._failed(lease, rows, left, error)
         finally:
             self._in_flight -= len(rows)
             self._turn.set()
 
-    async def _hand_back(
-        self, lease: Lease, rows: Rows, written: set[int], reason: str, *, failed: bool
-    ) -> None:
-        left = np.array([uid for uid in rows.uids.tolist() if uid not in written], dtype=np.int64)
-        if len(left):
-            await self._context.client.release(lease, reason=reason, uids=left, failed=failed)
+    async def _write(self, lease: Lease, output: Output) -> None:
+        await self._context.client.put(lease.table, output.uids, output.columns, lease=lease)
+        await self._context.client.ack(lease, uids=output.uids)
+        self._rows_done += len(output.uids)
+        self._failures_in_a_row = 0
+
+    async def _failed(self, lease: Lease, rows: Rows, left: set[int], error: Exception) -> None:
+        """Hands the rows back and goes on, unless nothing works any more."""
+        reason = describe(error)
+        await self._hand_back(lease, left, reason, failed=True)
+        groups = sorted(set(rows.groups.tolist()))
+        self._context.report.event("process_failed", reason=reason, groups=groups)
+        self._failures_in_a_row += 1
+        if isinstance(error, ReplicaFailed) or self._failures_in_a_row >= GIVE_UP_AFTER:
+            raise error
+
+    async def _hand_back(self, lease: Lease, left: set[int], reason: str, *, failed: bool) -> None:
+        """Releases rows; those of a lease that has ended are back already."""
+        if not left:
+            return
+        uids = np.array(sorted(left), dtype=np.int64)
+        try:
+            await self._context.client.release(lease, reason=reason, uids=uids, failed=failed)
+        except LeaseLost as lost:
+            self._context.report.event("lease_lost", reason=str(lost))
 
     async def _follow(self, service: Weighted) -> None:
         while True:
@@ -159,29 +176,37 @@ class Replica:
             self._turn.set()
 
     async def _load_next(self, service: Weighted) -> None:
-        """Waits for a version newer than the served one, pulls it and has it loaded."""
-        context = self._context
-        policy = context.policy_name
-        try:
-            publication = await context.client.published(
-                policy, after=service.version, timeout_s=context.flow.no_progress_timeout_s
-            )
-        except WaitTimeout:
-            if self.lifecycle.state is State.LOADING:
-                raise
-            return
-        with self.clock.during("idle_wait_weights"):
-            started = asyncio.get_running_loop().time()
+        """Waits for a version newer than the served one, pulls it and has it loaded.
+
+        One that was pruned meanwhile is passed over for a newer. Raises WaitTimeout while nothing is served.
+        """
+        context, newest = self._context, service.version
+        while True:
             try:
-                weights = await asyncio.to_thread(
-                    self._weights.read, policy, publication.version, publication.checksum
+                publication = await context.client.published(
+                    context.policy_name, after=newest, timeout_s=context.flow.no_progress_timeout_s
                 )
-            except WeightsGone:
+            except WaitTimeout:
+                if self.lifecycle.state is State.LOADING:
+                    raise
                 return
-            await service.load(publication.version, weights)
-        context.report.metrics(
+            newest = publication.version
+            try:
+                await self._load(service, publication)
+            except WeightsGone:
+                continue
+            return
+
+    async def _load(self, service: Weighted, publication: Publication) -> None:
+        now = asyncio.get_running_loop().time
+        policy, version = publication.policy, publication.version
+        with self.clock.during("idle_wait_weights"):
+            started = now()
+            weights = await asyncio.to_thread(self._weights.read, policy, version, publication.checksum)
+            await service.load(version, weights)
+        self._context.report.metrics(
             {
-                "sync/seconds": asyncio.get_running_loop().time() - started,
+                "sync/seconds": now() - started,
                 "sync/bytes": float(sum(w.nbytes for w in weights.values())),
                 "sync/version_confirmed": float(service.version),
             }
@@ -210,23 +235,3 @@ def split(rows: Rows) -> list[Rows]:
     parts = list(rows.select(np.flatnonzero(again)).by_group())
     first = np.flatnonzero(~again)
     return [rows.select(first), *parts] if len(first) else parts
-
-
-def first_error(error: Exception) -> Exception:
-    """The first leaf of an exception group: what happened, without the wrapping of task groups."""
-    while isinstance(error, ExceptionGroup):
-        error = error.exceptions[0]
-    return error
-
-
-def describe(error: BaseException) -> str:
-    """An error and its causes, the root last, in one line."""
-    parts = [f"{type(error).__name__}: {error}"]
-    while error.__cause__ is not None:
-        error = error.__cause__
-        parts.append(f"{type(error).__name__}: {error}")
-    return " <- ".join(parts)
-
-
-def _groups(rows: Rows) -> list[int]:
-    return sorted(set(rows.groups.tolist()))

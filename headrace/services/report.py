@@ -1,13 +1,15 @@
-"""Telemetry of a replica: records gathered here, carried by a table of the queue, kept by whoever launched the run.
+"""Telemetry of a replica: gathered here, carried by a table of the queue, kept by whoever launched the run.
 
-Fire and forget: a full or closed queue costs records, which are counted, and never disturbs the service.
+Fire and forget: a full or closed queue costs records, which are counted and said, and never disturbs the
+service.
 """
 
 import asyncio
 import json
+import logging
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Self
 from uuid import uuid4
 
 import numpy as np
@@ -74,6 +76,15 @@ class QueueReport:
                 self.lost += len(records)
 
     async def close(self) -> None:
-        """Writes what is left."""
+        """Writes what is left; says in the replica's log how many records were lost."""
         if self._flushing is not None:
             await self._flushing
+        if self.lost:
+            log = logging.getLogger(f"headrace.{self._source}")
+            log.warning("%d records of telemetry were lost: the queue was full or gone", self.lost)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()

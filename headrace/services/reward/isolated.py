@@ -9,8 +9,9 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 from headrace.services.options import PythonVerifier, ReasoningGymVerifier
@@ -31,8 +32,12 @@ class Isolated:
     await isolated.close()
     """
 
-    def __init__(self, options: ReasoningGymVerifier | PythonVerifier) -> None:
+    def __init__(
+        self, options: ReasoningGymVerifier | PythonVerifier, *, log_file: Path | None = None
+    ) -> None:
+        """`log_file` takes what the child prints; None: this process's stderr does."""
         self._options = options
+        self._log_file = log_file
         self._child: asyncio.subprocess.Process | None = None
         self._one_at_a_time = asyncio.Lock()
 
@@ -70,14 +75,16 @@ class Isolated:
         if self._child is not None and self._child.returncode is None:
             return self._child
         await self._end()
-        self._child = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "headrace.services.reward.child",
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            start_new_session=True,
-        )
+        with _appended(self._log_file) as stderr:
+            self._child = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                "headrace.services.reward.child",
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=stderr,
+                start_new_session=True,
+            )
         try:
             async with asyncio.timeout(START_TIMEOUT_S):
                 answer = await _ask(self._child, {"options": to_plain(self._options)})
@@ -110,6 +117,16 @@ class Isolated:
     async def close(self) -> None:
         async with self._one_at_a_time:
             await self._end()
+
+
+@contextmanager
+def _appended(path: Path | None) -> Iterator[int | None]:
+    if path is None:
+        yield None
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("ab") as file:
+        yield file.fileno()
 
 
 async def _ask(child: asyncio.subprocess.Process, frame: dict[str, Any]) -> dict[str, Any]:

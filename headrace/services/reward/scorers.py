@@ -1,6 +1,7 @@
 """Where a verifier runs: in this process where it is ours, in its own where it may hang, leak or exit."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Protocol
 
 from headrace.services.options import CopyVerifier
@@ -43,5 +44,8 @@ class InProcess:
         """Holds nothing."""
 
 
-def scorer(options: VerifierOptions) -> Scorer:
-    return InProcess(make(options)) if isinstance(options, CopyVerifier) else Isolated(options)
+def scorer(options: VerifierOptions, *, log_file: Path | None = None) -> Scorer:
+    """`log_file` takes what a verifier of its own process prints; None: this process's stderr does."""
+    if isinstance(options, CopyVerifier):
+        return InProcess(make(options))
+    return Isolated(options, log_file=log_file)

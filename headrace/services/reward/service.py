@@ -8,7 +8,7 @@ up with the last cause instead of wearing every row out.
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from typing import Any
 
 import numpy as np
@@ -46,12 +46,12 @@ class Reward:
         self._context = context
         self._max_error_rate = options.max_error_rate
         self._tokenizer = await asyncio.to_thread(self._load_tokenizer, context.policy.model)
-        self._scorer = scorer(options.verifier)
+        self._scorer = scorer(options.verifier, log_file=context.log_file)
         if isinstance(self._scorer, Isolated):
             self.capacity = 64
         await self._scorer.start()
 
-    async def process(self, rows: Rows) -> AsyncIterator[Output]:
+    async def process(self, rows: Rows) -> AsyncGenerator[Output, None]:
         """Raises the last RewardError for the rows left unwritten, ReplicaFailed beyond max_error_rate."""
         if self._scorer is None:
             raise RuntimeError("process() came before setup()")

@@ -4,7 +4,7 @@ Invariant: the ids an engine returned are the ids trained on; every token carrie
 weights that made it, and its log-probability is that of the distribution it was sampled from.
 """
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -59,8 +59,11 @@ class Engine(Protocol):
         """Version of the weights that the next token is made with: loaded, never merely sent."""
         ...
 
-    def generate(self, requests: Sequence[Request]) -> AsyncIterator[list[Completion]]:
-        """Yields what finished since the last yield, whole groups together, until all have."""
+    def generate(self, requests: Sequence[Request]) -> AsyncGenerator[list[Completion], None]:
+        """Yields what finished since the last yield, whole groups together, until all have.
+
+        Closed early, it cancels what is still being generated.
+        """
         ...
 
     async def load(self, version: int, weights: Mapping[str, Any]) -> None:

@@ -5,7 +5,7 @@ It answers, delays and fails as `RolloutOptions.fake` says; what it draws depend
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, Literal, Self
 
@@ -81,7 +81,7 @@ class FakeEngine:
         self._closed = False
         self._calls = self._running = self._waiting = self._tokens = 0
 
-    async def generate(self, requests: Sequence[Request]) -> AsyncIterator[list[Completion]]:
+    async def generate(self, requests: Sequence[Request]) -> AsyncGenerator[list[Completion], None]:
         """See `Engine.generate`. Raises RuntimeError where the script says so."""
         self._ensure_open()
         self._calls += 1

@@ -14,7 +14,7 @@ import asyncio
 import threading
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -75,7 +75,7 @@ class TorchEngine:
         """Version of the weights that the next token is made with."""
         return self._decoder.version
 
-    async def generate(self, requests: Sequence[Request]) -> AsyncIterator[list[Completion]]:
+    async def generate(self, requests: Sequence[Request]) -> AsyncGenerator[list[Completion], None]:
         """See `Engine.generate`. Raises ValueError for a request that the model cannot take."""
         for request in requests:
             self._check(request)
