@@ -7,12 +7,16 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+UID_SAMPLE_BITS = 16
+"""A row's uid is the position of its prompt, shifted left by these, plus its number among the samples."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataPosition:
     """The prompts that committed steps have used: all below `next`, and those of `done`, which lie above it.
 
-    Groups finish out of order, so one number would either repeat or skip prompts on resume.
+    Groups finish out of order, so one number would either repeat or skip prompts on resume. A prompt with a
+    sample in quarantine counts as used: a resume does not ask it again.
     """
 
     next: int = 0
@@ -25,6 +29,10 @@ class DataPosition:
         while mark in done:
             mark += 1
         return DataPosition(next=mark, done=frozenset(group for group in done if group > mark))
+
+    def without(self, uids: Iterable[int]) -> "DataPosition":
+        """With the prompts of these rows used too."""
+        return self.advance({uid >> UID_SAMPLE_BITS for uid in uids})
 
     def remaining(self, total: int | None) -> Iterator[int]:
         """Positions not used yet, ascending; up to `total`, or without end."""

@@ -15,7 +15,7 @@ import numpy as np
 
 from headrace.services.base import Context
 from headrace.services.clock import ActivityClock
-from headrace.services.data_position import DataPosition
+from headrace.services.data_position import UID_SAMPLE_BITS, DataPosition
 from headrace.services.models import load_tokenizer
 from headrace.services.options import SourceOptions
 from headrace.services.source.datasets import open_dataset
@@ -23,7 +23,6 @@ from headrace.services.source.encode import encode
 from headrace.services.source.order import DataOrder
 from headrace.transferqueue import WaitTimeout
 
-UID_SAMPLE_BITS = 16
 _PUT_TIMEOUT_S = 60.0
 _MAX_PROMPTS_PER_PUT = 64
 

@@ -3,8 +3,8 @@
     lease groups ─► credit ─► accumulate        until the step has its prompts
     step ─► commit ─► write weights ─► publish   then the next step; a checkpoint every so often
 
-Invariant: the samples of a step are committed with it, exactly once, before its version is published; a
-cancelled trainer leaves a checkpoint of its last committed step.
+Invariant: the samples of a step are committed with it, exactly once, before its version is published. A
+checkpoint is of a committed step: one that ended between the update and its commit leaves none.
 """
 
 import asyncio
@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+from transformers.utils.logging import disable_progress_bar
 
 from headrace.algorithms.base import Algorithm, GroupScores
 from headrace.algorithms.diagnostics import clipping_is_off, summary
@@ -23,16 +24,16 @@ from headrace.algorithms.registry import build
 from headrace.services.base import Context
 from headrace.services.clock import ActivityClock
 from headrace.services.data_position import DataPosition
-from headrace.services.errors import TrainingError
+from headrace.services.errors import TrainingError, describe
 from headrace.services.models import LoadedModel, load
 from headrace.services.options import TrainerOptions
 from headrace.services.trainer import checkpoint
-from headrace.services.trainer.backend import Backend, StepResult
+from headrace.services.trainer.backend import Backend, NonFiniteGradientError, StepResult
 from headrace.services.trainer.ledger import Ledger, queue_metrics, staleness_limit
 from headrace.services.trainer.samples import Samples
 from headrace.services.trainer.torch_backend import TorchBackend
 from headrace.services.weights import WeightStore
-from headrace.transferqueue import EndOfData, Rows
+from headrace.transferqueue import EndOfData, Rows, TableStats
 
 T = TypeVar("T")
 
@@ -42,21 +43,27 @@ class Trainer:
 
     _backend: Backend
 
+    def __init__(self) -> None:
+        self._compute = ThreadPoolExecutor(1, thread_name_prefix="trainer")
+        self._clock = ActivityClock()
+        self._data = DataPosition()
+        self._committed = self._saved = 0
+        self._torn = False
+        """Whether the weights hold an update that is not committed."""
+        self._finishing: asyncio.Task[None] | None = None
+
     async def setup(self, context: Context) -> None:
         self._context = context
         self._options: TrainerOptions = context.options
         self._weights = WeightStore(context.shared_dir / "weights")
-        self._compute = ThreadPoolExecutor(1, thread_name_prefix="trainer")
-        self._clock = ActivityClock()
         self._algorithm = _algorithm(self._options)
-        self._data = DataPosition()
         self._committed = self._saved = context.flow.first_step
-        self._finishing: asyncio.Task[None] | None = None
         await self._run(self._load)
         await self._publish(self._committed)
 
     def _load(self) -> None:
         context = self._context
+        disable_progress_bar()
         self._loaded: LoadedModel = load(context.policy.model, dtype=context.policy.dtype, seed=context.seed)
         self._backend = TorchBackend(
             self._loaded.model,
@@ -113,15 +120,26 @@ class Trainer:
     async def _finish(self, ledger: Ledger, started: float) -> None:
         """Everything between the last gradient of a step and its published version; not to be torn apart."""
         with self._clock.during("busy"):
-            result = await self._run(self._backend.step, ledger.step)
-            await self._context.client.commit(self._context.node, ledger.step, np.array(ledger.uids))
-            self._data = self._data.advance(ledger.groups)
-            self._committed = ledger.step + 1
+            result = await self._update(ledger)
             sync_s = await self._publish(self._committed)
-        await self._report(ledger, result, time.monotonic() - started, sync_s)
+        table = (await self._context.client.stats()).tables[self._context.flow.table]
+        self._data = self._data.without(table.quarantine)
+        self._report(ledger, result, table, time.monotonic() - started, sync_s)
         every = self._options.checkpoint_every
         if every and self._committed % every == 0:
             await self._save()
+
+    async def _update(self, ledger: Ledger) -> StepResult:
+        self._torn = True
+        try:
+            result = await self._run(self._backend.step, ledger.step)
+        except NonFiniteGradientError:
+            self._torn = False
+            raise
+        await self._context.client.commit(self._context.node, ledger.step, np.array(ledger.uids))
+        self._data = self._data.advance(ledger.groups)
+        self._committed, self._torn = ledger.step + 1, False
+        return result
 
     async def _publish(self, version: int) -> float:
         """Writes and publishes the current weights; returns the seconds it took."""
@@ -131,9 +149,10 @@ class Trainer:
         await self._context.client.publish(policy, version, checksum)
         return time.monotonic() - started
 
-    async def _report(self, ledger: Ledger, result: StepResult, step_s: float, sync_s: float) -> None:
+    def _report(
+        self, ledger: Ledger, result: StepResult, table: TableStats, step_s: float, sync_s: float
+    ) -> None:
         """The metrics of a step, under the number of the version that it started from."""
-        table = (await self._context.client.stats()).tables[self._context.flow.table]
         metrics = {
             **ledger.metrics(staleness_limit(self._context.flow.staleness)),
             **queue_metrics(table),
@@ -148,7 +167,7 @@ class Trainer:
             "data/prompts_consumed": float(self._data.consumed),
         }
         self._context.report.metrics(metrics, step=ledger.step)
-        self._context.report.metrics(dict(self._clock.fractions()))
+        self._context.report.metrics({**self._clock.fractions()})
         if clipping_is_off(metrics, staleness=metrics["staleness/max"]):
             self._context.report.event(
                 "clipping_is_off",
@@ -186,12 +205,16 @@ class Trainer:
 
     async def close(self) -> None:
         """Ends the step that is being finished, and keeps what was committed."""
-        if self._finishing is not None:
-            await asyncio.wait({self._finishing})
-        if self._saved != self._committed:
-            await self._run(self._backend.discard)
-            await self._save()
-        self._compute.shutdown()
+        try:
+            if self._finishing is not None:
+                await asyncio.wait({self._finishing})
+                if not self._finishing.cancelled() and (error := self._finishing.exception()) is not None:
+                    self._context.report.event("step_failed", reason=describe(error))
+            if self._saved != self._committed and not self._torn:
+                await self._run(self._backend.discard)
+                await self._save()
+        finally:
+            await asyncio.to_thread(self._compute.shutdown)
 
 
 def _algorithm(options: TrainerOptions) -> Algorithm:
