@@ -12,38 +12,40 @@ process, socket or shared-memory file outlives `launch`.
 
 import asyncio
 import json
-import signal
 import sys
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from headrace.dataflow.assignments import Places, assignments
 from headrace.dataflow.cluster import this_machine
-from headrace.dataflow.observe import observe
+from headrace.dataflow.interrupts import Interrupts
+from headrace.dataflow.locks import Held, held
+from headrace.dataflow.observe import DirectReport, observe
 from headrace.dataflow.parse import to_yaml
-from headrace.dataflow.plan import Plan, ServicePlan, plan
+from headrace.dataflow.plan import Plan, plan
 from headrace.dataflow.progress import Progress
 from headrace.dataflow.report import closing, summary, write_html
-from headrace.dataflow.rundir import RunDir
-from headrace.dataflow.runtimes.base import Handle, Runtime
-from headrace.dataflow.shared_memory import shared_folder
+from headrace.dataflow.rooted import rooted
+from headrace.dataflow.rundir import RunDir, RunDirError
+from headrace.dataflow.runtimes.base import Handle, ReplicaDied, Runtime, RuntimeUnavailable
+from headrace.dataflow.shared_memory import owned_folder, root
 from headrace.dataflow.spec import GraphSpec
 from headrace.dataflow.supervisor import STOP_TIMEOUT_S, RoleLost, Supervisor
-from headrace.dataflow.telemetry import RUN_ENDED, RUN_STARTED, Telemetry
-from headrace.services.base import Flow
-from headrace.services.host import Assignment
-from headrace.services.report import TABLE, QueueReport
-from headrace.services.trainer.checkpoint import Checkpoint, newest
+from headrace.dataflow.telemetry import QUEUE, RUN_ENDED, RUN_STARTED, Telemetry
+from headrace.services.errors import ReplicaFailed, describe
+from headrace.services.report import TABLE
+from headrace.services.trainer.checkpoint import Found, newest
 from headrace.transferqueue import Client, QueueError, TableStats
 
 Status = Literal["completed", "failed", "interrupted"]
 
 EXIT_CODES: dict[Status, int] = {"completed": 0, "failed": 1, "interrupted": 130}
 
-START_ORDER = ("trainer", "rollout", "reference", "reward", "source")
-"""The trainer first: its model takes longest to load, and all wait for its first weights."""
+FAILURES = (RuntimeUnavailable, ReplicaFailed, ReplicaDied, QueueError)
+"""What may keep a run from starting; anything else is a fault of ours and travels."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,12 +54,42 @@ class Outcome:
     cause: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """What the replicas of a launch stand on; taken away in reverse when it ends."""
+
+    runtime: Runtime
+    address: str
+    """Of the queue."""
+    queue: Handle
+    client: Client
+    """The launcher's own."""
+    observing: asyncio.Task[None]
+    """Ends when telemetry does."""
+    shared: Path
+
+
 def launch(spec: GraphSpec, *, output: Path | None = None, resume: Path | None = None) -> int:
     """Runs a graph without errors to its end; returns the exit code.
 
-    `resume`: a run directory to go on with, from its newest complete checkpoint.
+    `resume`: a run directory to go on with, from its newest complete checkpoint. Raises RunDirError where
+    the directory cannot be used or another launch is using it.
     """
     run = RunDir.create(spec.name, output) if resume is None else RunDir.open(resume)
+    try:
+        with held(run.path):
+            outcome = _record(rooted(spec, Path.cwd()), run)
+    except Held as error:
+        raise RunDirError(f"{run.path} is in use by another launch; stop it first, or wait") from error
+    if outcome.status == "failed":
+        print(f"headrace: the run failed: {outcome.cause}", file=sys.stderr)
+    if outcome.status != "completed":
+        print(f"headrace: go on from the newest checkpoint with: headrace run {run.path}", file=sys.stderr)
+    return EXIT_CODES[outcome.status]
+
+
+def _record(spec: GraphSpec, run: RunDir) -> Outcome:
+    """Runs a graph and leaves everything about it in the run directory."""
     planned = plan(spec, this_machine())
     run.graph.write_text(to_yaml(spec, resolved=True))
     run.plan.write_text(json.dumps(planned.to_json(), indent=1))
@@ -66,24 +98,41 @@ def launch(spec: GraphSpec, *, output: Path | None = None, resume: Path | None =
     figures = summary(run.path)
     run.summary.write_text(json.dumps(figures, indent=1))
     print(closing(figures, write_html(run.path)))
-    if outcome.status == "failed":
-        print(f"headrace: the run failed: {outcome.cause}", file=sys.stderr)
-    if outcome.status != "completed":
-        print(f"headrace: go on from the newest checkpoint with: headrace run {run.path}", file=sys.stderr)
-    return EXIT_CODES[outcome.status]
+    return outcome
 
 
 async def _run(spec: GraphSpec, planned: Plan, run: RunDir, telemetry: Telemetry) -> Outcome:
-    resumed = newest(run.checkpoints).checkpoint
-    with shared_folder() as shared:
-        async with _opened(_runtime(spec, planned, run)) as runtime:
-            address, queue = await runtime.start_queue(shared / "queue")
-            try:
-                client = await Client.connect(address, holder="launch", context=runtime.zmq_context)
-                flow = Launch(spec, planned, run, shared, address, resumed)
-                return await flow.run(runtime, queue, client, telemetry)
-            finally:
-                await queue.stop(STOP_TIMEOUT_S)
+    report = DirectReport(telemetry)
+    with Interrupts() as interrupts:
+        try:
+            outcome = await _up(Launch(spec, planned, run, report, interrupts), telemetry)
+        except asyncio.CancelledError:
+            if not interrupts.count:
+                raise
+            outcome = Outcome(status="interrupted", cause="cut short")
+        except FAILURES as error:
+            outcome = Outcome(status="failed", cause=describe(error))
+    report.event(RUN_ENDED, status=outcome.status, cause=outcome.cause)
+    return outcome
+
+
+async def _up(launch: "Launch", telemetry: Telemetry) -> Outcome:
+    with owned_folder(root()) as shared:
+        async with (
+            _opened(launch.runtime()) as runtime,
+            _queue(runtime, shared / "queue") as (address, queue),
+            await Client.connect(address, holder="launch", context=runtime.zmq_context) as client,
+            _observed(client, telemetry) as observing,
+        ):
+            ground = Ground(
+                runtime=runtime,
+                address=address,
+                queue=queue,
+                client=client,
+                observing=observing,
+                shared=shared,
+            )
+            return await launch.run(ground)
 
 
 @asynccontextmanager
@@ -95,119 +144,108 @@ async def _opened(runtime: Runtime) -> AsyncIterator[Runtime]:
         await runtime.close()
 
 
-def _runtime(spec: GraphSpec, planned: Plan, run: RunDir) -> Runtime:
-    if spec.runtime == "local":
-        from headrace.dataflow.runtimes.local import LocalRuntime
+@asynccontextmanager
+async def _queue(runtime: Runtime, directory: Path) -> AsyncIterator[tuple[str, Handle]]:
+    address, queue = await runtime.start_queue(directory)
+    try:
+        yield address, queue
+    finally:
+        await queue.stop(STOP_TIMEOUT_S)
 
-        return LocalRuntime()
-    from headrace.dataflow.runtimes.ray import RayRuntime
 
-    return RayRuntime(run.path, address=spec.ray_address, cpus=planned.cluster.cores)
+@asynccontextmanager
+async def _observed(client: Client, telemetry: Telemetry) -> AsyncIterator[asyncio.Task[None]]:
+    await client.create(TABLE)
+    observing = asyncio.create_task(observe(client, telemetry))
+    try:
+        yield observing
+    finally:
+        observing.cancel()
+        await asyncio.gather(observing, return_exceptions=True)
 
 
 class Launch:
-    """One launch of a run over an open runtime and a running queue."""
+    """One launch of a run."""
 
     def __init__(
-        self,
-        spec: GraphSpec,
-        planned: Plan,
-        run: RunDir,
-        shared: Path,
-        address: str,
-        resumed: Checkpoint | None,
+        self, spec: GraphSpec, planned: Plan, run: RunDir, report: DirectReport, interrupts: Interrupts
     ) -> None:
         self._spec = spec
         self._planned = planned
         self._run = run
-        self._shared = shared
-        self._address = address
-        self._resumed = resumed
-        self._first_step = 0 if resumed is None else resumed.step
+        self._report = report
+        self._interrupts = interrupts
 
-    async def run(self, runtime: Runtime, queue: Handle, client: Client, telemetry: Telemetry) -> Outcome:
-        report = QueueReport(client, "launch")
-        await client.create(TABLE)
+    def runtime(self) -> Runtime:
+        if self._spec.runtime == "local":
+            from headrace.dataflow.runtimes.local import LocalRuntime
+
+            return LocalRuntime()
+        from headrace.dataflow.runtimes.ray import RayRuntime
+
+        return RayRuntime(self._run.path, address=self._spec.ray_address, cpus=self._planned.cluster.cores)
+
+    async def run(self, ground: Ground) -> Outcome:
+        places = self._places(ground)
         for table in self._planned.tables.values():
-            await client.create(replace(table, first_step=self._first_step))
-        observing = asyncio.create_task(observe(client, telemetry))
-        report.event(RUN_STARTED, first_step=self._first_step, runtime=self._spec.runtime)
-        supervisor = Supervisor(runtime, client, report, max_restarts=self._spec.max_restarts)
-        outcome = Outcome(status="failed", cause="the launch itself was cancelled")
+            await ground.client.create(replace(table, first_step=places.first_step))
+        self._report.event(RUN_STARTED, first_step=places.first_step, runtime=self._spec.runtime)
+        supervisor = Supervisor(
+            ground.runtime, ground.client, self._report, max_restarts=self._spec.max_restarts
+        )
         try:
-            outcome = await self._until_over(supervisor, queue)
+            kept = {supervisor.keep(a): a.kind for a in assignments(self._spec, self._planned, places)}
+            outcome = await self._until_over(kept, ground)
         finally:
             await supervisor.stop()
-            await self._settle(outcome, client, report, observing)
+        await self._settle(ground)
         return outcome
 
-    async def _until_over(self, supervisor: Supervisor, queue: Handle) -> Outcome:
-        """Waits for the trainers' end, or for what ends the run before."""
-        kept = {asyncio.create_task(supervisor.keep(a)): a for a in self._assignments()}
-        trainers = {task for task, assignment in kept.items() if assignment.kind == "trainer"}
-        died = asyncio.create_task(queue.wait())
-        with _stop_requested() as stop:
-            asked = asyncio.create_task(stop.wait())
-            pending: set[asyncio.Task[Any]] = {*kept, died, asked}
-            try:
-                while True:
-                    done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
-                    if outcome := _outcome(done, trainers, died, asked):
-                        return outcome
-            finally:
-                for task in (died, asked):
-                    task.cancel()
-
-    def _assignments(self) -> list[Assignment]:
-        services = sorted(self._planned.services, key=lambda s: START_ORDER.index(s.kind))
-        return [self._assignment(s, index) for s in services for index in range(s.replicas)]
-
-    def _assignment(self, service: ServicePlan, index: int) -> Assignment:
-        batch = self._planned.batches[service.table]
-        return Assignment(
-            kind=service.kind,
-            node=service.node,
-            index=index,
-            run=self._spec.name,
+    def _places(self, ground: Ground) -> Places:
+        found: Found = newest(self._run.checkpoints)
+        for skipped in found.skipped:
+            self._report.event("checkpoint_skipped", path=str(skipped.path), reason=skipped.reason)
+        resumed = found.checkpoint
+        return Places(
             run_dir=self._run.path,
-            shared_dir=self._shared,
-            queue_address=self._address,
-            seed=self._spec.seed,
-            threads=service.threads,
-            options=service.options,
-            policy_name=service.policy_name,
-            policy=service.policy,
-            flow=Flow(
-                table=service.table,
-                steps=self._spec.steps,
-                first_step=self._first_step,
-                samples_per_prompt=batch.samples_per_prompt,
-                prompts_per_step=batch.prompts_per_step,
-                staleness=self._spec.staleness,
-                temperature=batch.temperature,
-                no_progress_timeout_s=self._spec.no_progress_timeout_s,
-            ),
-            resume=None if self._resumed is None else self._resumed.path,
+            shared_dir=ground.shared,
+            queue_address=ground.address,
+            first_step=0 if resumed is None else resumed.step,
+            resume=None if resumed is None else resumed.path,
         )
 
-    async def _settle(
-        self, outcome: Outcome, client: Client, report: QueueReport, observing: asyncio.Task[None]
-    ) -> None:
-        """Takes the queue's final figures and drains telemetry to the last record."""
+    async def _until_over(self, kept: dict[asyncio.Task[None], str], ground: Ground) -> Outcome:
+        """Waits for the trainers' end, or for what ends the run before."""
+        died = asyncio.create_task(ground.queue.wait())
+        asked = asyncio.create_task(self._interrupts.asked.wait())
+        self._interrupts.patient = True
+        pending: set[asyncio.Task[Any]] = {*kept, died, ground.observing, asked}
         try:
-            stats = await client.stats()
-            for name in self._planned.tables:
-                report.event("queue", table=name, **figures(stats.tables[name]))
-            report.event(RUN_ENDED, status=outcome.status, cause=outcome.cause)
-            await report.close()
-            await client.end(TABLE.name)
-            async with asyncio.timeout(STOP_TIMEOUT_S):
-                await observing
-        except (QueueError, TimeoutError) as error:
-            observing.cancel()
-            print(f"headrace: the last telemetry is lost, the queue is gone: {error}", file=sys.stderr)
+            while True:
+                done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+                if died in done:
+                    return _gone("the queue's controller", died)
+                if ground.observing in done:
+                    return _gone("telemetry", ground.observing)
+                if outcome := _outcome(done, kept):
+                    return outcome
+                if asked in done:
+                    return Outcome(status="interrupted")
         finally:
-            await client.close()
+            for task in (died, asked):
+                task.cancel()
+
+    async def _settle(self, ground: Ground) -> None:
+        """Drains telemetry to the last record and takes the queue's final figures."""
+        try:
+            await ground.client.end(TABLE.name)
+            await asyncio.wait({ground.observing}, timeout=STOP_TIMEOUT_S)
+            stats = await ground.client.stats()
+        except QueueError as error:
+            self._report.event("telemetry_lost", reason=f"the queue is gone: {error}")
+            return
+        for name in self._planned.tables:
+            self._report.event(QUEUE, table=name, **figures(stats.tables[name]))
 
 
 def figures(table: TableStats) -> dict[str, Any]:
@@ -226,43 +264,19 @@ def figures(table: TableStats) -> dict[str, Any]:
     }
 
 
-def _outcome(
-    done: set[asyncio.Task[Any]],
-    trainers: set[asyncio.Task[None]],
-    died: asyncio.Task[None],
-    asked: asyncio.Task[bool],
-) -> Outcome | None:
-    """What the tasks that ended make of the run; None: it goes on."""
-    for task in done - {asked, died}:
-        error = task.exception()
-        if isinstance(error, RoleLost):
-            return Outcome(status="failed", cause=str(error))
-        if error is not None:
-            raise error
-    if died in done:
-        reason = died.exception() or "its process returned"
-        return Outcome(status="failed", cause=f"the queue's controller ended: {reason}")
-    if all(task.done() for task in trainers):
-        return Outcome(status="completed")
-    return Outcome(status="interrupted") if asked in done else None
+def _outcome(done: set[asyncio.Task[Any]], kept: dict[asyncio.Task[None], str]) -> Outcome | None:
+    """What the replicas that ended make of the run; None: it goes on."""
+    for task in done & kept.keys():
+        if (error := task.exception()) is not None:
+            return Outcome(
+                status="failed", cause=str(error) if isinstance(error, RoleLost) else describe(error)
+            )
+    trainers = [task for task, kind in kept.items() if kind == "trainer"]
+    return Outcome(status="completed") if all(task.done() for task in trainers) else None
 
 
-@contextmanager
-def _stop_requested() -> Iterator[asyncio.Event]:
-    """An event set by the first Ctrl-C or SIGTERM; a second one interrupts at once."""
-    loop, event = asyncio.get_running_loop(), asyncio.Event()
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-
-    def stop() -> None:
-        event.set()
-        for number in before:
-            loop.remove_signal_handler(number)
-
-    for number in before:
-        loop.add_signal_handler(number, stop)
-    try:
-        yield event
-    finally:
-        for number, handler in before.items():
-            loop.remove_signal_handler(number)
-            signal.signal(number, handler)
+def _gone(what: str, task: asyncio.Task[None]) -> Outcome:
+    error = task.exception()
+    return Outcome(
+        status="failed", cause=f"{what} ended: {'it returned' if error is None else describe(error)}"
+    )

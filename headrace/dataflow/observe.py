@@ -1,26 +1,35 @@
-"""Carries telemetry from its table in the queue to the run directory."""
+"""Carries telemetry from its table in the queue to the run directory.
 
-from headrace.dataflow.telemetry import Record, Telemetry
+Invariant: a record is written at most once. The queue lives no longer than the launcher, so rows are
+acknowledged first; those whose lease was lost before come again.
+"""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from headrace.dataflow.telemetry import METRICS, Record, Telemetry
 from headrace.services.report import NO_STEP, TABLE
-from headrace.transferqueue import Client, EndOfData, Rows, WaitTimeout
+from headrace.transferqueue import Client, EndOfData, LeaseLost, Rows, WaitTimeout
 
 ROWS_AT_ONCE = 4096
 WAIT_S = 3600.0
 
 
 async def observe(client: Client, telemetry: Telemetry) -> None:
-    """Takes records until the table was ended and is empty. A row is acknowledged once it is in its file."""
+    """Takes records until the table was ended and is empty."""
     task = TABLE.tasks[0].name
     while True:
         try:
             lease = await client.lease(task, ROWS_AT_ONCE, timeout_s=WAIT_S)
-        except WaitTimeout:
+            taken = records(lease.rows)
+            await client.ack(lease)
+        except (WaitTimeout, LeaseLost):
             continue
         except EndOfData:
             return
-        for record in records(lease.rows):
+        for record in taken:
             telemetry.take(record)
-        await client.ack(lease)
 
 
 def records(rows: Rows) -> list[Record]:
@@ -35,3 +44,20 @@ def records(rows: Rows) -> list[Record]:
         )
         for source, kind, at, step, body in columns
     ]
+
+
+class DirectReport:
+    """The launcher's own `Report`: straight to the files, so that it outlives the queue."""
+
+    def __init__(self, telemetry: Telemetry, source: str = "launch") -> None:
+        self._telemetry = telemetry
+        self._source = source
+
+    def metrics(self, values: Mapping[str, float], *, step: int | None = None) -> None:
+        self._take(METRICS, step, dict(values))
+
+    def event(self, kind: str, **detail: Any) -> None:
+        self._take(kind, None, detail)
+
+    def _take(self, kind: str, step: int | None, body: dict[str, Any]) -> None:
+        self._telemetry.take(Record(source=self._source, kind=kind, at=time.time(), step=step, body=body))

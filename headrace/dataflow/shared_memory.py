@@ -1,19 +1,20 @@
-"""The run's folder in shared memory: payloads of the queue and published weights, gone when the run ends.
+"""Folders that go with their launcher: the run's in shared memory, and a runtime's scratch.
 
-The folder's name holds the launcher's process id, so that what a killed launcher left behind is found and
-removed by the next one.
+Each is locked by its launcher while it lives, so that what a killed one left behind is found and removed by
+the next. Payloads of the queue and published weights lie in shared memory.
 """
 
 import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from os import getpid
 from pathlib import Path
 
-import psutil
+from headrace.dataflow.locks import held, is_orphan
 
 PREFIX = "headrace-"
+_UNFINISHED = "."
+"""A folder gets its name once it is locked: one that has it and no lock on it is an orphan."""
 
 
 def root() -> Path:
@@ -23,23 +24,28 @@ def root() -> Path:
 
 
 @contextmanager
-def shared_folder() -> Iterator[Path]:
-    sweep()
-    path = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{getpid()}-", dir=root()))
-    try:
-        yield path
-    finally:
-        shutil.rmtree(path)
+def owned_folder(parent: Path, prefix: str = PREFIX) -> Iterator[Path]:
+    """A new folder of this launcher's in `parent`, removed at the end; orphans of that prefix go first."""
+    sweep(parent, prefix)
+    made = Path(tempfile.mkdtemp(prefix=f"{_UNFINISHED}{prefix}", dir=parent))
+    with held(made):
+        path = made.rename(made.with_name(made.name.removeprefix(_UNFINISHED)))
+        try:
+            yield path
+        finally:
+            _remove(path)
 
 
-def sweep() -> list[Path]:
-    """Removes the folders of launchers that are gone; returns them."""
-    orphans = [path for path in root().glob(f"{PREFIX}*-*") if _orphaned(path)]
+def sweep(parent: Path, prefix: str = PREFIX) -> list[Path]:
+    """Removes the folders of launchers that are gone; returns those that it could remove."""
+    orphans = [path for path in parent.glob(f"{prefix}*") if is_orphan(path)]
     for path in orphans:
         shutil.rmtree(path, ignore_errors=True)
-    return orphans
+    return [path for path in orphans if not path.exists()]
 
 
-def _orphaned(path: Path) -> bool:
-    owner = path.name.removeprefix(PREFIX).partition("-")[0]
-    return owner.isdigit() and not psutil.pid_exists(int(owner))
+def _remove(path: Path) -> None:
+    """Twice, since a process that is being killed may still write; what then remains is an error."""
+    shutil.rmtree(path, ignore_errors=True)
+    if path.exists():
+        shutil.rmtree(path)

@@ -40,39 +40,65 @@ class Supervisor:
         self._client = client
         self._report = report
         self._max_restarts = max_restarts
+        self._kept: dict[str, asyncio.Task[None]] = {}
         self._handles: dict[str, Handle] = {}
         self._left: Counter[str] = Counter()
         self._stopping = False
-        self.restarts: Counter[str] = Counter()
 
-    async def keep(self, assignment: Assignment) -> None:
-        """Returns when the replica's work is over; raises RoleLost when its role has no way to go on."""
+    def keep(self, assignment: Assignment) -> asyncio.Task[None]:
+        """Starts a replica; the task ends when its work is over.
+
+        The task raises RoleLost when its role has no way to go on, QueueError when the queue is gone.
+        """
         self._left[assignment.node] += 1
-        in_a_row = 0
+        task = asyncio.create_task(self._keep(assignment), name=f"keep {assignment.replica}")
+        self._kept[assignment.replica] = task
+        return task
+
+    async def stop(self) -> None:
+        """Stops every replica; what they hold goes back to the queue. Those being started are not."""
+        self._stopping = True
+        for replica, task in self._kept.items():
+            if replica not in self._handles:
+                task.cancel()
+        handles = dict(self._handles)
+        ends = await asyncio.gather(
+            *(handle.stop(STOP_TIMEOUT_S) for handle in handles.values()), return_exceptions=True
+        )
+        for replica, end in zip(handles, ends, strict=True):
+            if isinstance(end, BaseException):
+                reason = f"{type(end).__name__}: not stopped within {STOP_TIMEOUT_S:g} s. {end}"
+                self._report.event("not_stopped", replica=replica, reason=reason)
+                self._kept[replica].cancel()
+        if self._kept:
+            await asyncio.wait(self._kept.values())
+
+    async def _keep(self, assignment: Assignment) -> None:
+        failures = restarts = 0
         while not self._stopping:
             started = time.monotonic()
             try:
-                await self._live(assignment)
+                await self._live(assignment, restarts)
                 return
             except (ReplicaFailed, ReplicaDied) as error:
+                failures = 1 if time.monotonic() - started > STEADY_AFTER_S else failures + 1
+                await self._mourn(assignment, error)
                 if self._stopping:
                     return
-                in_a_row = 1 if time.monotonic() - started > STEADY_AFTER_S else in_a_row + 1
-                await self._mourn(assignment, error)
-                if assignment.kind in NOT_RESTARTED or in_a_row > self._max_restarts:
-                    self._give_up(assignment, in_a_row, error)
+                if assignment.kind in NOT_RESTARTED or failures > self._max_restarts:
+                    self._give_up(assignment, failures, error)
                     return
-            await asyncio.sleep(min(BACKOFF_FIRST_S * 2 ** (in_a_row - 1), BACKOFF_MOST_S))
-            self.restarts[assignment.replica] += 1
+            await asyncio.sleep(min(BACKOFF_FIRST_S * 2 ** (failures - 1), BACKOFF_MOST_S))
+            restarts += 1
 
-    async def _live(self, assignment: Assignment) -> None:
+    async def _live(self, assignment: Assignment, restarts: int) -> None:
         handle = await self._runtime.start(assignment)
         self._handles[assignment.replica] = handle
-        self._report.event("started", replica=assignment.replica, pid=handle.pid)
+        self._report.event("started", replica=assignment.replica, pid=handle.pid, restarts=restarts)
         try:
             await handle.wait()
         finally:
-            self._handles.pop(assignment.replica, None)
+            del self._handles[assignment.replica]
 
     async def _mourn(self, assignment: Assignment, error: Exception) -> None:
         returned = await self._client.evict(assignment.replica, str(error))
@@ -91,8 +117,3 @@ class Supervisor:
                 f"service {assignment.node!r} ({assignment.kind}) has no replica left: {assignment.replica} "
                 f"failed {failures} time(s) in a row, last with: {error}\n  its log: {assignment.log_file}"
             ) from error
-
-    async def stop(self) -> None:
-        """Stops every replica; what they hold goes back to the queue."""
-        self._stopping = True
-        await asyncio.gather(*(handle.stop(STOP_TIMEOUT_S) for handle in list(self._handles.values())))

@@ -1,4 +1,4 @@
-"""Where replicas run. A runtime starts them and tells how they ended; what to do about it is the supervisor's."""
+"""Where replicas run. A runtime starts them and tells how they ended; the supervisor decides what follows."""
 
 from pathlib import Path
 from typing import Any, Protocol
@@ -10,8 +10,12 @@ class ReplicaDied(Exception):
     """The replica's process is gone: killed, crashed, or its node was lost."""
 
 
+class RuntimeUnavailable(Exception):
+    """The runtime itself cannot be had; says why and the way out."""
+
+
 class Handle(Protocol):
-    """A started replica."""
+    """A started replica. Its process, where it has one of its own, ends with it."""
 
     pid: int
 
@@ -23,7 +27,10 @@ class Handle(Protocol):
         ...
 
     async def stop(self, timeout_s: float) -> None:
-        """Lets it hand back what it holds and close; ends it hard after `timeout_s`."""
+        """Lets it hand back what it holds and close; ends its process hard after `timeout_s`.
+
+        Raises TimeoutError where it has no process of its own and goes on.
+        """
         ...
 
 
@@ -31,13 +38,20 @@ class Runtime(Protocol):
     zmq_context: Any
     """What clients in the launcher's process connect through; None: a context of their own."""
 
-    async def open(self) -> None: ...
-
-    async def start_queue(self, directory: Path) -> tuple[str, Handle]:
-        """Starts the queue's controller over `directory`; returns its address."""
+    async def open(self) -> None:
+        """Raises RuntimeUnavailable."""
         ...
 
-    async def start(self, assignment: Assignment) -> Handle: ...
+    async def start_queue(self, directory: Path) -> tuple[str, Handle]:
+        """Starts the queue's controller over `directory`; returns its address.
+
+        Raises ReplicaFailed or ReplicaDied where it does not come up.
+        """
+        ...
+
+    async def start(self, assignment: Assignment) -> Handle:
+        """Raises ReplicaFailed or ReplicaDied where it does not come up; cancelled, it leaves no process."""
+        ...
 
     async def close(self) -> None:
         """Ends everything that `open` began; nothing of the runtime is left behind."""

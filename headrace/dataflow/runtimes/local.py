@@ -16,25 +16,23 @@ QUEUE_ADDRESS = "inproc://headrace"
 
 
 class LocalHandle:
-    pid = os.getpid()
-
     def __init__(self, hosted: Hosted) -> None:
+        self.pid = os.getpid()
         self._hosted = hosted
-        self._running = asyncio.ensure_future(hosted.run())
+        self.running = asyncio.ensure_future(hosted.run())
 
     async def wait(self) -> None:
-        await asyncio.shield(self._running)
+        await asyncio.shield(self.running)
 
     async def stop(self, timeout_s: float) -> None:
         async with asyncio.timeout(timeout_s):
             await self._hosted.stop()
-            await asyncio.wait({self._running})
+            await asyncio.wait({self.running})
 
 
 class LocalQueue:
-    pid = os.getpid()
-
     def __init__(self, controller: Controller) -> None:
+        self.pid = os.getpid()
         self._controller = controller
 
     async def wait(self) -> None:
@@ -48,6 +46,8 @@ class LocalQueue:
 class LocalRuntime:
     def __init__(self) -> None:
         self.zmq_context = zmq.Context()
+        self._threads = 1
+        self._running: set[asyncio.Future[None]] = set()
 
     async def open(self) -> None:
         """Nothing to begin."""
@@ -61,8 +61,19 @@ class LocalRuntime:
         if assignment.kind in ("rollout", "reference", "trainer"):
             import torch
 
-            torch.set_num_threads(max(torch.get_num_threads(), assignment.threads))
-        return LocalHandle(Hosted(assignment, zmq_context=self.zmq_context))
+            self._threads = max(self._threads, assignment.threads)
+            torch.set_num_threads(self._threads)
+        handle = LocalHandle(Hosted(assignment, zmq_context=self.zmq_context))
+        self._running.add(handle.running)
+        handle.running.add_done_callback(self._running.discard)
+        return handle
 
     async def close(self) -> None:
-        self.zmq_context.destroy(linger=0)
+        """Cancels what has not been stopped."""
+        for running in self._running:
+            running.cancel()
+        try:
+            if self._running:
+                await asyncio.wait(set(self._running))
+        finally:
+            self.zmq_context.destroy(linger=0)

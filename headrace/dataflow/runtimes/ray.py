@@ -1,66 +1,36 @@
 """`runtime: ray`: each replica a Ray actor, on an embedded cluster or on an existing one by address.
 
-Invariant: Ray restarts nothing here (`max_restarts=0`); the supervisor decides, so that a death is always seen,
-its leases come back at once, and a replacement serves only what it has confirmed.
+Invariant: Ray restarts nothing here (`max_restarts=0`); the supervisor decides, so that a death is always
+seen, its leases come back at once, and a replacement serves only what it has confirmed. A process ends with
+its replica.
 """
 
 import asyncio
 import logging
 import os
-import shutil
-import sys
-import tempfile
+from collections.abc import Coroutine
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import ray
-from ray.exceptions import RayActorError, RayTaskError
+from ray.exceptions import RayActorError, RayError, RayTaskError
 
-from headrace.dataflow.runtimes.base import ReplicaDied
+from headrace.dataflow.interrupts import kept_signals
+from headrace.dataflow.runtimes.actors import QueueActor, ReplicaActor
+from headrace.dataflow.runtimes.base import ReplicaDied, RuntimeUnavailable
+from headrace.dataflow.shared_memory import owned_folder
 from headrace.services.errors import ReplicaFailed
-from headrace.services.host import Assignment, Hosted
-from headrace.transferqueue import Controller
+from headrace.services.host import Assignment
 
 OBJECT_STORE_BYTES = 80 << 20
 """Ray's own store, which carries nothing of ours: payloads and weights have their own files."""
-
-
-class ReplicaActor:
-    """A process with one replica in it."""
-
-    def __init__(self, assignment: Assignment) -> None:
-        _log_to(assignment.log_file)
-        self._hosted = Hosted(assignment)
-
-    async def run(self) -> None:
-        await self._hosted.run()
-
-    async def stop(self) -> None:
-        await self._hosted.stop()
-
-    def process_id(self) -> int:
-        return os.getpid()
-
-
-class QueueActor:
-    """The process of the queue's controller."""
-
-    def __init__(self, directory: Path, log_file: Path) -> None:
-        _log_to(log_file)
-        self._controller = Controller(directory)
-
-    async def open(self) -> str:
-        await self._controller.start()
-        return self._controller.address
-
-    async def run(self) -> None:
-        await self._controller.closed()
-
-    async def stop(self) -> None:
-        await self._controller.close()
-
-    def process_id(self) -> int:
-        return os.getpid()
+SCRATCH = "headrace-ray-"
+SCRATCH_PARENT = Path("/tmp")
+"""Short, since the paths of Ray's sockets must fit into 107 bytes."""
+QUEUE_START_TIMEOUT_S = 120.0
+KILL_TIMEOUT_S = 10.0
+"""Until Ray tells that a process which it killed is gone."""
 
 
 class RayHandle:
@@ -69,6 +39,7 @@ class RayHandle:
         self._actor = actor
         self._name = name
         self._running = asyncio.ensure_future(_result(actor.run.remote(), name))
+        self._running.add_done_callback(lambda _: _kill(actor))
 
     async def wait(self) -> None:
         await asyncio.shield(self._running)
@@ -78,11 +49,11 @@ class RayHandle:
             async with asyncio.timeout(timeout_s):
                 await _result(self._actor.stop.remote(), self._name)
                 await asyncio.wait({self._running})
-        except (TimeoutError, ReplicaDied):
+        except (TimeoutError, ReplicaDied, ReplicaFailed):
             pass
         finally:
-            ray.kill(self._actor)
-            await asyncio.wait({self._running})
+            _kill(self._actor)
+            await asyncio.wait({self._running}, timeout=KILL_TIMEOUT_S)
 
 
 class RayRuntime:
@@ -92,48 +63,53 @@ class RayRuntime:
         self._run_dir = run_dir
         self._address = address
         self._cpus = cpus
-        self._scratch: Path | None = None
+        self._resources = ExitStack()
 
     async def open(self) -> None:
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-        common: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
-        if self._address is not None:
-            ray.init(address=self._address, **common)
-            return
-        self._scratch = Path(tempfile.mkdtemp(prefix="headrace-ray-", dir="/tmp"))
-        ray.init(
-            address="local",
-            include_dashboard=False,
-            num_cpus=self._cpus,
-            object_store_memory=OBJECT_STORE_BYTES,
-            _temp_dir=str(self._scratch),
-            _node_ip_address="127.0.0.1",
-            **common,
-        )
+        where: dict[str, Any] = {"address": self._address} if self._address else self._embedded()
+        self._resources.callback(ray.shutdown)
+        try:
+            with kept_signals():
+                ray.init(log_to_driver=False, logging_level=logging.ERROR, **where)
+        except (RayError, OSError, RuntimeError, ValueError) as error:
+            what = "an embedded cluster" if self._address is None else f"the cluster at {self._address}"
+            raise RuntimeUnavailable(
+                f"ray: {what} cannot be had: {_first_line(error)}; mend that, or run with runtime=local"
+            ) from error
+
+    def _embedded(self) -> dict[str, Any]:
+        scratch = self._resources.enter_context(owned_folder(SCRATCH_PARENT, SCRATCH))
+        return {
+            "address": "local",
+            "include_dashboard": False,
+            "num_cpus": self._cpus,
+            "object_store_memory": OBJECT_STORE_BYTES,
+            "_temp_dir": str(scratch),
+            "_node_ip_address": "127.0.0.1",
+        }
 
     async def start_queue(self, directory: Path) -> tuple[str, RayHandle]:
-        remote = ray.remote(num_cpus=0, max_restarts=0, max_concurrency=8)(QueueActor)
-        actor = remote.remote(directory, self._run_dir / "logs" / "queue.log")
-        address = await _result(actor.open.remote(), "queue")
-        return address, RayHandle(actor, "queue", await _result(actor.process_id.remote(), "queue"))
+        actor = _remote(QueueActor).remote(directory, self._run_dir / "logs" / "queue.log")
+        pid = await _started(actor, "queue", "no room", QUEUE_START_TIMEOUT_S)
+        address = await _or_kill(actor, _result(actor.open.remote(), "queue"))
+        return address, RayHandle(actor, "queue", pid)
 
     async def start(self, assignment: Assignment) -> RayHandle:
         placed = assignment.options
-        remote = ray.remote(
-            num_cpus=placed.cpus,
-            num_gpus=placed.gpus,
-            max_restarts=0,
-            max_concurrency=8,
-            runtime_env={"env_vars": process_environment(assignment)},
-        )(ReplicaActor)
-        actor = remote.remote(assignment)
-        pid = await _result(actor.process_id.remote(), assignment.replica)
-        return RayHandle(actor, assignment.replica, pid)
+        environment = process_environment(assignment)
+        remote = _remote(ReplicaActor, placed.cpus, placed.gpus, environment)
+        working_dir = None if self._address is not None else Path.cwd()
+        actor = remote.remote(assignment, working_dir)
+        room = f"no room for its {placed.cpus:g} cpus and {placed.gpus:g} gpus"
+        timeout_s = assignment.flow.no_progress_timeout_s
+        return RayHandle(
+            actor, assignment.replica, await _started(actor, assignment.replica, room, timeout_s)
+        )
 
     async def close(self) -> None:
-        ray.shutdown()
-        if self._scratch is not None:
-            shutil.rmtree(self._scratch, ignore_errors=True)
+        """Ends the embedded cluster, or leaves the existing one."""
+        self._resources.close()
 
 
 def process_environment(assignment: Assignment) -> dict[str, str]:
@@ -142,6 +118,44 @@ def process_environment(assignment: Assignment) -> dict[str, str]:
     OpenMP threads that wait must not spin: several services share the cores.
     """
     return {"OMP_NUM_THREADS": str(assignment.threads), "OMP_WAIT_POLICY": "PASSIVE"}
+
+
+def _remote(actor: type, cpus: float = 0, gpus: float = 0, environment: dict[str, str] | None = None) -> Any:
+    """`actor` to be made in a process of its own, which Ray never restarts."""
+    options: dict[str, Any] = {
+        "num_cpus": cpus,
+        "num_gpus": gpus,
+        "max_restarts": 0,
+        "max_concurrency": 8,
+        "runtime_env": {"env_vars": environment or {}},
+    }
+    return ray.remote(**options)(actor)
+
+
+async def _started(actor: Any, name: str, room: str, timeout_s: float) -> int:
+    """The pid of an actor's process once it answers; ReplicaFailed where it does not in time."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            return await _or_kill(actor, _result(actor.process_id.remote(), name))
+    except TimeoutError:
+        raise ReplicaFailed(
+            f"{name}: its process did not start within {timeout_s:g} s: the cluster may have {room}; free "
+            "resources, or ask for less"
+        ) from None
+
+
+async def _or_kill(actor: Any, work: Coroutine[Any, Any, Any]) -> Any:
+    """The actor goes if what it was started for fails or is cancelled."""
+    try:
+        return await work
+    except BaseException:
+        _kill(actor)
+        raise
+
+
+def _kill(actor: Any) -> None:
+    if ray.is_initialized():
+        ray.kill(actor)
 
 
 async def _result(reference: Any, name: str) -> Any:
@@ -155,16 +169,9 @@ async def _result(reference: Any, name: str) -> Any:
         if isinstance(cause, ReplicaFailed):
             raise ReplicaFailed(str(cause)) from None
         raise ReplicaFailed(f"{name}: {type(cause).__name__}: {_first_line(cause)}") from error
+    except RayError as error:
+        raise ReplicaFailed(f"{name}: {type(error).__name__}: {_first_line(error)}") from error
 
 
 def _first_line(error: BaseException) -> str:
     return str(error).strip().partition("\n")[0]
-
-
-def _log_to(path: Path) -> None:
-    """Sends everything that this process prints to its own file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-    os.dup2(file, sys.stdout.fileno())
-    os.dup2(file, sys.stderr.fileno())
-    os.close(file)

@@ -1,0 +1,58 @@
+"""What runs in a Ray process: one replica, or the queue's controller."""
+
+import os
+import sys
+from pathlib import Path
+
+from headrace.services.host import Assignment, Hosted
+from headrace.transferqueue import Controller
+
+
+class ReplicaActor:
+    """A process with one replica in it."""
+
+    def __init__(self, assignment: Assignment, working_dir: Path | None) -> None:
+        """`working_dir`: the launcher's, from which a user's modules are imported; None: stay where it is."""
+        _log_to(assignment.log_file)
+        if working_dir is not None:
+            os.chdir(working_dir)
+        self._hosted = Hosted(assignment)
+
+    async def run(self) -> None:
+        await self._hosted.run()
+
+    async def stop(self) -> None:
+        await self._hosted.stop()
+
+    def process_id(self) -> int:
+        return os.getpid()
+
+
+class QueueActor:
+    """The process of the queue's controller."""
+
+    def __init__(self, directory: Path, log_file: Path) -> None:
+        _log_to(log_file)
+        self._controller = Controller(directory)
+
+    async def open(self) -> str:
+        await self._controller.start()
+        return self._controller.address
+
+    async def run(self) -> None:
+        await self._controller.closed()
+
+    async def stop(self) -> None:
+        await self._controller.close()
+
+    def process_id(self) -> int:
+        return os.getpid()
+
+
+def _log_to(path: Path) -> None:
+    """Sends everything that this process prints to its own file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    os.dup2(file, sys.stdout.fileno())
+    os.dup2(file, sys.stderr.fileno())
+    os.close(file)
