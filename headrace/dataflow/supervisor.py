@@ -28,6 +28,11 @@ NOT_RESTARTED = frozenset({"trainer", "source"})
 """Their loop's state lives in the checkpoint: the run stops and is resumed from there."""
 
 
+def backoff_s(failures: int) -> float:
+    """Seconds before the restart that follows so many failures in a row."""
+    return min(BACKOFF_FIRST_S * 2 ** (failures - 1), BACKOFF_MOST_S)
+
+
 class RoleLost(Exception):
     """A role has no replica left; names the service and the root cause."""
 
@@ -88,7 +93,7 @@ class Supervisor:
                 if assignment.kind in NOT_RESTARTED or failures > self._max_restarts:
                     self._give_up(assignment, failures, error)
                     return
-            await asyncio.sleep(min(BACKOFF_FIRST_S * 2 ** (failures - 1), BACKOFF_MOST_S))
+            await asyncio.sleep(backoff_s(failures))
             restarts += 1
 
     async def _live(self, assignment: Assignment, restarts: int) -> None:

@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import psutil
 import ray
 from ray.exceptions import RayActorError, RayError, RayTaskError
 
@@ -20,7 +21,7 @@ from headrace.dataflow.interrupts import kept_signals
 from headrace.dataflow.runtimes.actors import QueueActor, ReplicaActor
 from headrace.dataflow.runtimes.base import ReplicaDied, RuntimeUnavailable
 from headrace.dataflow.shared_memory import owned_folder
-from headrace.services.errors import ReplicaFailed
+from headrace.services.errors import ReplicaFailed, describe
 from headrace.services.host import Assignment
 
 OBJECT_STORE_BYTES = 80 << 20
@@ -28,9 +29,12 @@ OBJECT_STORE_BYTES = 80 << 20
 SCRATCH = "headrace-ray-"
 SCRATCH_PARENT = Path("/tmp")
 """Short, since the paths of Ray's sockets must fit into 107 bytes."""
+WORKER_TITLE = "ray::"
+"""What the title of a worker's process begins with."""
+CONNECT_TIMEOUT_S = 10.0
 QUEUE_START_TIMEOUT_S = 120.0
 KILL_TIMEOUT_S = 10.0
-"""Until Ray tells that a process which it killed is gone."""
+"""Until a process that was killed, or whose cluster ended, is gone."""
 
 
 class RayHandle:
@@ -67,16 +71,24 @@ class RayRuntime:
 
     async def open(self) -> None:
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
-        where: dict[str, Any] = {"address": self._address} if self._address else self._embedded()
-        self._resources.callback(ray.shutdown)
         try:
+            where = await self._existing(self._address) if self._address else self._embedded()
             with kept_signals():
                 ray.init(log_to_driver=False, logging_level=logging.ERROR, **where)
         except (RayError, OSError, RuntimeError, ValueError) as error:
-            what = "an embedded cluster" if self._address is None else f"the cluster at {self._address}"
+            what = f"the cluster at {self._address}" if self._address else "an embedded cluster"
             raise RuntimeUnavailable(
-                f"ray: {what} cannot be had: {_first_line(error)}; mend that, or run with runtime=local"
+                f"ray: {what} cannot be had: {describe(error)}; mend that, or run with runtime=local"
             ) from error
+
+    async def _existing(self, address: str) -> dict[str, Any]:
+        """Raises OSError where nobody listens at HOST:PORT, for which Ray itself would take minutes."""
+        host, _, port = address.rpartition(":")
+        if host and port.isdigit() and "/" not in host:
+            async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                _, writer = await asyncio.open_connection(host, int(port))
+            writer.close()
+        return {"address": address}
 
     def _embedded(self) -> dict[str, Any]:
         scratch = self._resources.enter_context(owned_folder(SCRATCH_PARENT, SCRATCH))
@@ -108,8 +120,13 @@ class RayRuntime:
         )
 
     async def close(self) -> None:
-        """Ends the embedded cluster, or leaves the existing one."""
-        self._resources.close()
+        """Ends the embedded cluster with every process of it, or leaves the existing one."""
+        workers = [] if self._address else _workers()
+        try:
+            ray.shutdown()
+            await asyncio.to_thread(_end, workers)
+        finally:
+            self._resources.close()
 
 
 def process_environment(assignment: Assignment) -> dict[str, str]:
@@ -151,6 +168,26 @@ async def _or_kill(actor: Any, work: Coroutine[Any, Any, Any]) -> Any:
     except BaseException:
         _kill(actor)
         raise
+
+
+def _workers() -> list[psutil.Process]:
+    """Ray's workers among the processes that come from this one."""
+    return [process for process in psutil.Process().children(recursive=True) if _is_worker(process)]
+
+
+def _is_worker(process: psutil.Process) -> bool:
+    try:
+        return any(part.startswith(WORKER_TITLE) for part in process.cmdline()[:1])
+    except psutil.Error:
+        return False
+
+
+def _end(workers: list[psutil.Process]) -> None:
+    """Waits for processes that end with their cluster, and kills those that do not."""
+    _, left = psutil.wait_procs(workers, timeout=KILL_TIMEOUT_S)
+    for process in left:
+        process.kill()
+    psutil.wait_procs(left, timeout=KILL_TIMEOUT_S)
 
 
 def _kill(actor: Any) -> None:
