@@ -1,0 +1,151 @@
+"""The metrics of one step from rows written out by hand."""
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from headrace.services.columns import PROMPT, RESPONSE, REWARD
+from headrace.services.trainer.ledger import Ledger, queue_metrics, staleness_limit, zero_std_fraction
+from headrace.transferqueue import Rows, TableSpec, TableStats, Task
+
+NAN = math.nan
+SPEC = TableSpec(
+    name="rows",
+    columns=(*PROMPT, *RESPONSE, *REWARD),
+    tasks=(Task(name="learn", reads=("reward",)),),
+)
+
+
+def rows(first: int, *samples: tuple[int, list[int], float, str, str, dict[str, float]]) -> Rows:
+    """Each: group, versions of its tokens, reward, why it is invalid, finish reason, parts."""
+    groups, versions, rewards, invalid, finish, parts = zip(*samples, strict=True)
+    size = len(samples)
+    return Rows(
+        uids=np.arange(first, first + size),
+        groups=np.array(groups),
+        attempts=np.ones(size, dtype=np.int32),
+        versions=np.zeros(size, dtype=np.int64),
+        carries=(None,) * size,
+        columns={
+            "prompt_ids": pa.array([[1, 2, 3]] * size, pa.list_(pa.int32())),
+            "response_ids": pa.array([[0] * len(v) for v in versions], pa.list_(pa.int32())),
+            "versions": pa.array(versions, pa.list_(pa.int32())),
+            "reward": pa.array(rewards, pa.float64(), from_pandas=False),
+            "reward_invalid": pa.array(invalid, pa.string()),
+            "finish_reason": pa.array(finish, pa.string()),
+            "reward_parts": pa.array(list(map(json.dumps, parts)), pa.string()),
+        },
+        spec=SPEC,
+    )
+
+
+@pytest.fixture
+def ledger() -> Ledger:
+    made = Ledger(step=5)
+    made.add(
+        rows(
+            0,
+            (7, [5, 5], 1.0, "", "stop", {"exact": 1.0}),
+            (7, [4, 5, 5, 5], 0.0, "", "length", {"exact": 0.0}),
+        )
+    )
+    made.add(
+        rows(
+            2,
+            (8, [3, 4, 5, 5, 5, 5], NAN, "too long", "length", {}),
+            (8, [], 0.5, "", "stop", {"exact": 0.5}),
+        )
+    )
+    return made
+
+
+def test_rewards_leave_invalid_answers_out(ledger: Ledger) -> None:
+    metrics = ledger.metrics(2.0)
+    assert metrics["reward/mean"] == 0.5
+    assert metrics["reward/std"] == pytest.approx(0.408248290, abs=1e-9)
+    assert (metrics["reward/min"], metrics["reward/max"]) == (0.0, 1.0)
+    assert metrics["reward/exact"] == 0.5
+    assert metrics["reward/invalid_rate"] == 0.25
+    assert metrics["reward/invalid/too long"] == 1.0
+
+
+def test_staleness_is_the_step_minus_the_oldest_token(ledger: Ledger) -> None:
+    metrics = ledger.metrics(1.0)
+    assert (metrics["staleness/mean"], metrics["staleness/max"]) == (0.75, 2.0)
+    assert [metrics[f"staleness/count/{s}"] for s in (0, 1, 2)] == [2.0, 1.0, 1.0]
+    assert metrics["staleness/violations"] == 1.0
+    assert metrics["staleness/spans_max"] == 3.0
+    assert ledger.staleness_max == 2
+
+
+def test_lengths_and_counts_are_of_the_whole_step(ledger: Ledger) -> None:
+    metrics = ledger.metrics(2.0)
+    assert (metrics["response_length/mean"], metrics["response_length/max"]) == (3.0, 6.0)
+    assert metrics["response_length/p50"] == 3.0
+    assert metrics["response_length/p99"] == pytest.approx(5.94)
+    assert metrics["truncated_frac"] == 0.5
+    assert metrics["samples/trained"] == 4.0
+    assert (ledger.uids, ledger.groups, ledger.tokens) == ([0, 1, 2, 3], {7, 8}, 12)
+
+
+def test_a_group_with_one_valid_reward_teaches_nothing(ledger: Ledger) -> None:
+    assert ledger.metrics(2.0)["group/zero_std_frac"] == 0.5
+
+
+def test_a_step_without_a_valid_reward_has_no_mean() -> None:
+    ledger = Ledger(step=0)
+    ledger.add(rows(0, (1, [0], NAN, "timeout", "stop", {}), (1, [0], NAN, "timeout", "stop", {})))
+    metrics = ledger.metrics(0.0)
+    assert "reward/mean" not in metrics
+    assert (metrics["reward/invalid_rate"], metrics["reward/invalid/timeout"]) == (1.0, 2.0)
+    assert metrics["group/zero_std_frac"] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("rewards", "groups", "fraction"),
+    [
+        ([1.0, 0.0, 1.0, 1.0], [1, 1, 2, 2], 0.5),
+        ([0.1] * 8, [1] * 8, 1.0),
+        ([1.0, NAN, 0.0, 1.0, 1.0, 0.0], [1, 1, 1, 2, 2, 2], 0.0),
+        ([1.0, 0.0, 3.0], [1, 1, 2], 0.5),
+    ],
+)
+def test_groups_without_a_signal(rewards: list[float], groups: list[int], fraction: float) -> None:
+    assert zero_std_fraction(np.array(rewards), np.array(groups)) == fraction
+
+
+@pytest.mark.parametrize(("knob", "limit"), [(0.0, 0.0), (0.5, 1.0), (1.0, 1.0), (1.2, 2.0)])
+def test_the_limit_is_the_knob_rounded_up(knob: float, limit: float) -> None:
+    assert staleness_limit(knob) == limit
+
+
+def test_there_is_no_limit_at_infinity() -> None:
+    assert staleness_limit(math.inf) == math.inf
+
+
+def stats(**changes: Any) -> TableStats:
+    plain: dict[str, Any] = dict.fromkeys(TableStats.__dataclass_fields__, 0)
+    return TableStats(**{**plain, "dropped": {}, "quarantine": {}, "staleness_trained": {}, **changes})
+
+
+def test_the_queue_s_counts_are_told_under_their_names() -> None:
+    table = stats(
+        duplicated=1,
+        lost=2,
+        quarantined=3,
+        dropped={"stale": 4},
+        trained_length_mean=6.0,
+        dispatched_length_mean=8.0,
+    )
+    assert queue_metrics(table) == {
+        "samples/duplicated": 1.0,
+        "samples/lost": 2.0,
+        "data/quarantined": 3.0,
+        "group/dropped/stale": 4.0,
+        "trained_len/dispatched_len": 0.75,
+    }
+    assert queue_metrics(stats())["trained_len/dispatched_len"] == 1.0
