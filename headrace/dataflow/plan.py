@@ -24,8 +24,11 @@ from headrace.services.options import (
 )
 from headrace.transferqueue.schema import Column, TableSpec, Task
 
-UNBOUNDED_STEPS = 8.0
-"""Batches that generation may run ahead where `staleness` is inf: table rows are then the only bound."""
+UNBOUNDED_STEPS = 4.0
+"""Batches of room for running ahead where `staleness` is inf: table rows are then the only bound.
+
+The rows of the source's `ahead_steps` are in the same table and are begun as well.
+"""
 
 
 Options = TypeVar("Options", bound=NodeOptions)

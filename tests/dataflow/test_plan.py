@@ -39,8 +39,8 @@ def test_a_step_counts_its_samples_and_the_rows_in_flight_in_whole_groups() -> N
 
 def test_an_unbounded_staleness_still_bounds_the_rows() -> None:
     planned = plan(graph(staleness=math.inf), CLUSTER)
-    assert planned.batches["prompts"].rows_in_flight == 9 * 5 * 3
-    assert planned.tables["prompts"].max_rows == 135 + 30
+    assert planned.batches["prompts"].rows_in_flight == 5 * 5 * 3
+    assert planned.tables["prompts"].max_rows == 75 + 30
 
 
 def test_the_table_has_the_columns_and_tasks_of_its_nodes() -> None:
