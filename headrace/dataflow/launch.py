@@ -276,7 +276,4 @@ def _outcome(done: set[asyncio.Task[Any]], kept: dict[asyncio.Task[None], str]) 
 
 
 def _gone(what: str, task: asyncio.Task[None]) -> Outcome:
-    error = task.exception()
-    return Outcome(
-        status="failed", cause=f"{what} ended: {'it returned' if error is None else describe(error)}"
-    )
+    return Outcome(status="failed", cause=f"{what} ended: {task.exception() or 'it returned'}")

@@ -75,8 +75,7 @@ class Supervisor:
                 reason = f"{type(end).__name__}: not stopped within {STOP_TIMEOUT_S:g} s. {end}"
                 self._report.event("not_stopped", replica=replica, reason=reason)
                 self._kept[replica].cancel()
-        if self._kept:
-            await asyncio.wait(self._kept.values())
+        await asyncio.gather(*self._kept.values(), return_exceptions=True)
 
     async def _keep(self, assignment: Assignment) -> None:
         failures = restarts = 0

@@ -45,6 +45,6 @@ def describe(error: BaseException) -> str:
     parts = []
     current: BaseException | None = error
     while isinstance(current, Exception):
-        parts.append(f"{type(current).__name__}: {current}")
+        parts.append(f"{type(current).__name__}: {' '.join(str(current).split())}")
         current = current.__cause__ or (None if current.__suppress_context__ else current.__context__)
     return " <- ".join(parts) or type(error).__name__
