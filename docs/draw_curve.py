@@ -7,9 +7,9 @@ import re
 import sys
 from pathlib import Path
 
-from headrace.dataflow.curves import HEIGHT, WIDTH, Curve, chart
-from headrace.dataflow.history import History
-from headrace.dataflow.rundir import read_jsonl
+from headrace.dataflow.record.curves import HEIGHT, WIDTH, Curve, chart
+from headrace.dataflow.record.history import History
+from headrace.dataflow.record.rundir import read_jsonl
 
 METRICS = ("reward/mean", "reward/exact")
 LEGEND_HEIGHT = 18
@@ -30,7 +30,7 @@ def picture(history: History) -> str:
     curves = [Curve(label=metric, points=_points(history, metric)) for metric in METRICS]
     drawn = re.search(r"<svg[^>]*>(.*)</svg>", chart("Reward", curves), re.DOTALL)
     if drawn is None:
-        raise ValueError("the chart holds no SVG; headrace.dataflow.curves has changed")
+        raise ValueError("the chart holds no SVG; headrace.dataflow.record.curves has changed")
     names = "".join(
         f'<text class="name k{number}" x="{46 + 110 * number}" y="13">{metric}</text>'
         for number, metric in enumerate(METRICS)

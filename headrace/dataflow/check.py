@@ -9,10 +9,10 @@ from headrace.dataflow.checks.data import check_outside
 from headrace.dataflow.checks.figures import check_figures
 from headrace.dataflow.checks.resources import check_resources, check_runtime
 from headrace.dataflow.checks.structure import check_policies, check_references, check_tables
-from headrace.dataflow.cluster import Cluster, this_machine
-from headrace.dataflow.problems import Problem, errors
-from headrace.dataflow.spec import GraphSpec
-from headrace.dataflow.tree import from_tree, to_tree
+from headrace.dataflow.language.problems import Problem, errors
+from headrace.dataflow.language.spec import GraphSpec
+from headrace.dataflow.language.tree import from_tree, to_tree
+from headrace.dataflow.planning.cluster import Cluster, this_machine
 
 
 def check(spec: GraphSpec, *, cluster: Cluster | None = None) -> list[Problem]:

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headrace import __version__
-from headrace.dataflow.problems import GraphError, errors
-from headrace.dataflow.rundir import RunDirError
+from headrace.dataflow.language.problems import GraphError, errors
+from headrace.dataflow.record.rundir import RunDirError
 
 if TYPE_CHECKING:
-    from headrace.dataflow.parse import Document
+    from headrace.dataflow.language.parse import Document
 
 REFUSED, INTERRUPTED = 2, 130
 
@@ -78,7 +78,7 @@ def run(
     extra = [f"runtime={runtime.value}"] if runtime else []
     document = _checked(target, [*(overrides or []), *extra])
     directory = _resumed(target, document.spec.name, output, resume)
-    from headrace.dataflow.launch import launch
+    from headrace.dataflow.running.launch import launch
 
     try:
         code = launch(document.spec, output=None if directory else output, resume=directory)
@@ -102,8 +102,8 @@ def check(target: Target, overrides: Overrides = None) -> None:
 def plan(target: Target, overrides: Overrides = None, as_json: AsJson = False) -> None:
     """Say what would run where, the arithmetic of a step and the learning rates."""
     document = _checked(target, overrides)
-    from headrace.dataflow.cluster import this_machine
-    from headrace.dataflow.plan import plan as make_plan
+    from headrace.dataflow.planning.cluster import this_machine
+    from headrace.dataflow.planning.plan import plan as make_plan
 
     made = make_plan(document.spec, this_machine())
     if as_json:
@@ -111,7 +111,7 @@ def plan(target: Target, overrides: Overrides = None, as_json: AsJson = False) -
         return
     from rich.console import Console
 
-    from headrace.dataflow.plan_text import render
+    from headrace.dataflow.planning.plan_text import render
 
     Console().print(render(made))
 
@@ -124,8 +124,8 @@ def draw(
 ) -> None:
     """Draw a dataflow."""
     from headrace.dataflow.check import check_structure
-    from headrace.dataflow.draw import draw_mermaid, draw_text
-    from headrace.dataflow.parse import load
+    from headrace.dataflow.language.parse import load
+    from headrace.dataflow.planning.draw import draw_mermaid, draw_text
 
     document = load(target, overrides or [])
     if problems := errors(check_structure(document.spec)):
@@ -140,8 +140,8 @@ def keys(
     ] = None,
 ) -> None:
     """List the keys of a dataflow with their types, defaults and meaning."""
-    from headrace.dataflow.keys_text import SECTIONS, describe
-    from headrace.dataflow.problems import listing, suggestion
+    from headrace.dataflow.language.keys_text import SECTIONS, describe
+    from headrace.dataflow.language.problems import listing, suggestion
 
     if kind is not None and kind not in SECTIONS:
         way_out = suggestion(kind, SECTIONS, otherwise="name one of these")
@@ -156,7 +156,7 @@ def report(
     as_json: AsJson = False,
 ) -> None:
     """Sum a run up: write its report.html, or print its figures as JSON."""
-    from headrace.dataflow.report import summary, write_html
+    from headrace.dataflow.record.report import summary, write_html
 
     if as_json:
         typer.echo(json.dumps(summary(directory)))
@@ -179,7 +179,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _checked(target: str, overrides: Sequence[str] | None) -> "Document":
     """The parsed graph; warnings are printed, errors raised."""
     from headrace.dataflow.check import check_here
-    from headrace.dataflow.parse import load
+    from headrace.dataflow.language.parse import load
 
     document = load(target, overrides or [])
     problems = document.places.locate(check_here(document.spec))

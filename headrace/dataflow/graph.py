@@ -17,15 +17,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headrace.dataflow.convert import INVALID
-from headrace.dataflow.problems import GraphError, Problem, errors, listing
-from headrace.dataflow.spec import GraphSpec, NodeKind, NodeSpec
-from headrace.dataflow.tree import from_tree, node_from_tree, policy_from_tree
+from headrace.dataflow.language.convert import INVALID
+from headrace.dataflow.language.problems import GraphError, Problem, errors, listing
+from headrace.dataflow.language.spec import GraphSpec, NodeKind, NodeSpec
+from headrace.dataflow.language.tree import from_tree, node_from_tree, policy_from_tree
 from headrace.services.options import PolicyOptions
 
 if TYPE_CHECKING:
-    from headrace.dataflow.cluster import Cluster
-    from headrace.dataflow.plan import Plan
+    from headrace.dataflow.planning.cluster import Cluster
+    from headrace.dataflow.planning.plan import Plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,27 +99,27 @@ class Graph:
 
     def plan(self, *, cluster: "Cluster | None" = None) -> "Plan":
         """What would run where, on `cluster` or this machine. Raises GraphError as checks find errors."""
-        from headrace.dataflow.cluster import this_machine
-        from headrace.dataflow.plan import plan
+        from headrace.dataflow.planning.cluster import this_machine
+        from headrace.dataflow.planning.plan import plan
 
         self._refuse_errors(cluster)
         return plan(self.spec(), cluster or this_machine())
 
     def draw(self) -> str:
         """The graph as text for a terminal."""
-        from headrace.dataflow.draw import draw_text
+        from headrace.dataflow.planning.draw import draw_text
 
         return draw_text(self.spec())
 
     def to_yaml(self, *, resolved: bool = False) -> str:
         """YAML that parses to the same spec; `resolved` writes every default out."""
-        from headrace.dataflow.parse import to_yaml
+        from headrace.dataflow.language.parse import to_yaml
 
         return to_yaml(self.spec(), resolved=resolved)
 
     def run(self, *, output: Path | None = None, resume: Path | None = None) -> int:
         """Checks, launches, waits; returns the exit code (0: the run ended as asked)."""
-        from headrace.dataflow.launch import launch
+        from headrace.dataflow.running.launch import launch
 
         self._refuse_errors(None)
         return launch(self.spec(), output=output, resume=resume)

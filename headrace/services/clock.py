@@ -34,7 +34,7 @@ class ActivityClock:
 
     def _settle(self) -> None:
         now = self._now()
-        current = next((a for a in ACTIVITIES if self._depth[a]), "idle_wait_data")
+        current: Activity = next((a for a in ACTIVITIES if self._depth[a]), "idle_wait_data")
         self._seconds[current] += now - self._since
         self._since = now
 

@@ -7,9 +7,9 @@ import pytest
 import yaml
 
 from headrace.dataflow.check import check
-from headrace.dataflow.cluster import Cluster
-from headrace.dataflow.parse import parse
-from headrace.dataflow.problems import GraphError
+from headrace.dataflow.language.parse import parse
+from headrace.dataflow.language.problems import GraphError
+from headrace.dataflow.planning.cluster import Cluster
 
 GOOD = """\
 name: copy

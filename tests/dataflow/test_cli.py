@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from headrace.dataflow.cli import main
-from headrace.dataflow.spec import GraphSpec
+from headrace.dataflow.language.spec import GraphSpec
 
 GRAPH = """\
 name: copy
@@ -111,7 +111,7 @@ def launched(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
         calls.append({"steps": spec.steps, "runtime": spec.runtime, "output": output, "resume": resume})
         return 1
 
-    monkeypatch.setitem(sys.modules, "headrace.dataflow.launch", SimpleNamespace(launch=launch))
+    monkeypatch.setitem(sys.modules, "headrace.dataflow.running.launch", SimpleNamespace(launch=launch))
     return calls
 
 

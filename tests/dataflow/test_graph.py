@@ -1,7 +1,7 @@
 import pytest
 
 from headrace.dataflow import Graph, GraphError
-from headrace.dataflow.draw import draw_mermaid
+from headrace.dataflow.planning.draw import draw_mermaid
 from headrace.services.options import CopyData, OptimizerOptions
 
 

@@ -3,10 +3,10 @@
 from collections import defaultdict
 from collections.abc import Iterator
 
-from headrace.dataflow.problems import Problem, listing
-from headrace.dataflow.roles import reads, writers_of, writes
-from headrace.dataflow.spec import GraphSpec
-from headrace.dataflow.topology import tables, upstream
+from headrace.dataflow.language.problems import Problem, listing
+from headrace.dataflow.language.spec import GraphSpec
+from headrace.dataflow.planning.roles import reads, writers_of, writes
+from headrace.dataflow.planning.topology import tables, upstream
 
 
 def check_columns(spec: GraphSpec) -> Iterator[Problem]:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path as FilePath
 from typing import Any
 
-from headrace.dataflow.problems import Path, Problem, listing, suggestion
-from headrace.dataflow.spec import GraphSpec
+from headrace.dataflow.language.problems import Path, Problem, listing, suggestion
+from headrace.dataflow.language.spec import GraphSpec
 from headrace.services.models import exists
 from headrace.services.options import (
     CopyData,

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from math import ceil
 
 from headrace.dataflow.checks.data import size_of
-from headrace.dataflow.convert import build
-from headrace.dataflow.problems import Path, Problem
-from headrace.dataflow.spec import GraphSpec
-from headrace.dataflow.topology import policy_of, tables
+from headrace.dataflow.language.convert import build
+from headrace.dataflow.language.problems import Path, Problem
+from headrace.dataflow.language.spec import GraphSpec
+from headrace.dataflow.planning.topology import policy_of, tables
 from headrace.services.options import RolloutOptions, SourceOptions, TrainerOptions
 from headrace.services.rollout.engines.fake import Script
 

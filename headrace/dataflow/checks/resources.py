@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from typing import Literal
 
-from headrace.dataflow.cluster import Cluster
-from headrace.dataflow.problems import Problem
-from headrace.dataflow.spec import GraphSpec
+from headrace.dataflow.language.problems import Problem
+from headrace.dataflow.language.spec import GraphSpec
+from headrace.dataflow.planning.cluster import Cluster
 
 SINGLE = {"source": "it keeps the order of the data", "trainer": "it holds the optimizer's state"}
 """Kinds of which there is one replica, and why."""

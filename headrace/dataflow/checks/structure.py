@@ -5,9 +5,9 @@ The other checks may rely on what this one refuses.
 
 from collections.abc import Iterator, Mapping
 
-from headrace.dataflow.problems import Path, Problem, listing, suggestion
-from headrace.dataflow.spec import GraphSpec, NodeKind
-from headrace.dataflow.topology import cycle, sources, tables
+from headrace.dataflow.language.problems import Path, Problem, listing, suggestion
+from headrace.dataflow.language.spec import GraphSpec, NodeKind
+from headrace.dataflow.planning.topology import cycle, sources, tables
 
 
 def check_references(spec: GraphSpec) -> Iterator[Problem]:

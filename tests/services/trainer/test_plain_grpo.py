@@ -5,8 +5,8 @@ import torch
 from headrace.algorithms.base import GroupScores
 from headrace.algorithms.grpo import Grpo
 from headrace.services.models import load
-from headrace.services.options import OptimizerOptions
 from headrace.services.models.precision import full_precision
+from headrace.services.options import OptimizerOptions
 from headrace.services.trainer.samples import Samples
 from headrace.services.trainer.torch_backend import TorchBackend
 from tests.services.trainer.copy_task import reward

@@ -1,0 +1,77 @@
+"""The keys of a graph, its policies and nodes, as a person reads them; made from the options classes."""
+
+import dataclasses
+import textwrap
+from collections.abc import Iterator
+from types import UnionType
+from typing import Any, Final, Union, get_args, get_origin
+
+from headrace.dataflow.language.fields import Key, keys, type_name
+from headrace.dataflow.language.spec import OPTIONS, GraphSpec, NodeSpec
+from headrace.dataflow.language.tree import node_keys
+from headrace.services.options import PolicyOptions
+
+SECTIONS: Final[dict[str, type[Any]]] = {
+    "graph": GraphSpec,
+    "policy": PolicyOptions,
+    **{str(kind): options for kind, options in OPTIONS.items()},
+}
+"""What has keys, by the name it is asked for."""
+
+
+def describe(section: str) -> str:
+    """The keys of a section, one paragraph each."""
+    cls = SECTIONS[section]
+    edges = node_keys(section) if section in OPTIONS else ()
+    shared = [dataclasses.replace(keys(NodeSpec)[name], required=True) for name in edges]
+    first_line = (cls.__doc__ or "").strip().splitlines()[0]
+    return "\n".join([f"{section}: {first_line}", *_paragraphs([*shared, *keys(cls).values()], "  ")])
+
+
+def _paragraphs(members: list[Key], indent: str) -> Iterator[str]:
+    for key in members:
+        if key.name == "kind":
+            continue
+        yield f"{indent}{key.name}: {type_name(key.type)}{_default(key)}"
+        if key.help:
+            yield textwrap.fill(
+                key.help, 100, initial_indent=f"{indent}    ", subsequent_indent=f"{indent}    "
+            )
+        for option in _options(key.type):
+            yield from _option(option, f"{indent}    ")
+
+
+def _option(cls: type[Any], indent: str) -> Iterator[str]:
+    kind = keys(cls).get("kind")
+    if kind is not None:
+        yield f"{indent}{kind.default}: {(cls.__doc__ or '').strip().splitlines()[0]}"
+    yield from _paragraphs(list(keys(cls).values()), f"{indent}  ")
+
+
+def _options(kind: Any) -> list[type[Any]]:
+    """The options classes that a value of this type may be; nodes and policies have sections of their own."""
+    members = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
+    return [member for member in members if isinstance(member, type) and dataclasses.is_dataclass(member)]
+
+
+def _default(key: Key) -> str:
+    if key.required:
+        return ", required"
+    default = key.default
+    if dataclasses.is_dataclass(default) or default == {}:
+        return ""
+    return f", default {_value(default)}"
+
+
+def _value(value: Any) -> str:
+    if value is None:
+        return "null"
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_value, value))}]"
+    return (
+        str(value).lower()
+        if isinstance(value, bool)
+        else f"{value:g}"
+        if isinstance(value, float)
+        else str(value)
+    )

@@ -1,0 +1,168 @@
+"""Between a graph's plain mapping and its spec: `from_tree`, and `to_tree`, its exact inverse.
+
+Both writings of a graph pass here, so unknown keys, wrong types and numbers out of bounds are found in
+one place and all at once.
+"""
+
+import dataclasses
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+from headrace.dataflow.language.convert import INVALID, build, convert
+from headrace.dataflow.language.fields import keys
+from headrace.dataflow.language.problems import Path, Problem, listing, show, suggestion
+from headrace.dataflow.language.spec import OPTIONS, WITH_INPUTS, WITH_POLICY, GraphSpec, NodeKind, NodeSpec
+from headrace.services.options import PolicyOptions
+
+_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+
+
+def from_tree(tree: Mapping[str, Any]) -> tuple[GraphSpec | None, list[Problem]]:
+    """The spec that a plain mapping describes, or None and everything that is wrong with it."""
+    problems: list[Problem] = []
+    sections = {
+        "policies": dict(_section(tree, "policies", policy_from_tree, problems)),
+        "nodes": dict(_section(tree, "nodes", node_from_tree, problems)),
+    }
+    spec = build(GraphSpec, {**tree, **sections}, (), problems, noun="a graph")
+    if spec is not INVALID:
+        problems.extend(_name_problems(spec))
+    return (None, problems) if problems else (spec, [])
+
+
+def policy_from_tree(tree: Any, path: Path, problems: list[Problem]) -> Any:
+    return build(PolicyOptions, tree, path, problems, noun="a policy")
+
+
+def node_from_tree(tree: Any, path: Path, problems: list[Problem]) -> Any:
+    """A NodeSpec from a node's flat mapping, or INVALID."""
+    if isinstance(tree, NodeSpec):
+        return tree
+    if not isinstance(tree, Mapping):
+        wrong = f"got {show(tree)}"
+        problems.append(
+            Problem(
+                path=path, wrong=wrong, allowed="a mapping", way_out="write {kind: ..., inputs: [...], ...}"
+            )
+        )
+        return INVALID
+    kind = tree.get("kind")
+    if kind not in OPTIONS:
+        problems.append(_unknown_kind(tree, path))
+        return INVALID
+    also = node_keys(kind)
+    options = build(OPTIONS[kind], tree, path, problems, also=also, noun=f"a {kind}")
+    edges = {name: _edge(tree, name, kind, path, problems) for name in also if name != "kind"}
+    if options is INVALID or INVALID in edges.values():
+        return INVALID
+    return NodeSpec(kind=kind, options=options, **edges)
+
+
+def node_keys(kind: NodeKind) -> tuple[str, ...]:
+    """Keys of a node of this kind that are not among its options."""
+    return (
+        "kind",
+        *(["inputs"] if kind in WITH_INPUTS else []),
+        *(["policy"] if kind in WITH_POLICY else []),
+    )
+
+
+def to_tree(spec: GraphSpec, *, resolved: bool = False) -> dict[str, Any]:
+    """Plain values that `from_tree` turns into an equal spec; `resolved` writes defaults out too."""
+    return {
+        **_plain(spec, resolved, skip=("policies", "nodes")),
+        "policies": {name: _plain(policy, resolved) for name, policy in spec.policies.items()},
+        "nodes": {name: _plain_node(node, resolved) for name, node in spec.nodes.items()},
+    }
+
+
+Make = Callable[[Any, Path, list[Problem]], Any]
+
+
+def _section(
+    tree: Mapping[str, Any], name: str, make: Make, problems: list[Problem]
+) -> Iterator[tuple[str, Any]]:
+    members = tree.get(name)
+    if not isinstance(members, Mapping) or not members:
+        example = (
+            "actor: {model: tiny-copier}" if name == "policies" else "prompts: {kind: source, dataset: copy}"
+        )
+        problems.append(
+            Problem(
+                path=(name,),
+                wrong=f"'{name}' is missing" if name not in tree else f"got {show(members)}",
+                allowed="a mapping from names",
+                way_out=f"write at least one, e.g. {example}",
+            )
+        )
+        return
+    for key, member in members.items():
+        yield key, make(member, (name, str(key)), problems)
+
+
+def _name_problems(spec: GraphSpec) -> Iterator[Problem]:
+    """Names become those of folders, tasks and replicas."""
+    places = [(("name",), spec.name)]
+    places += [(("policies", name), name) for name in spec.policies]
+    places += [(("nodes", name), name) for name in spec.nodes]
+    for path, name in places:
+        if not _NAME.fullmatch(name):
+            yield Problem(
+                path=path,
+                wrong=f"got the name '{name}'",
+                allowed="a letter, then letters, digits, - and _",
+                way_out="rename it",
+            )
+
+
+def _unknown_kind(tree: Mapping[str, Any], path: Path) -> Problem:
+    if "kind" not in tree:
+        wrong, way_out = "the key 'kind' is missing", "say what the node does"
+    else:
+        wrong = f"got {show(tree['kind'])}"
+        way_out = suggestion(str(tree["kind"]), OPTIONS, otherwise="name one of these")
+        path = (*path, "kind")
+    return Problem(path=path, wrong=wrong, allowed=listing(OPTIONS), way_out=way_out)
+
+
+def _edge(tree: Mapping[str, Any], name: str, kind: NodeKind, path: Path, problems: list[Problem]) -> Any:
+    key = keys(NodeSpec)[name]
+    if tree.get(name) in (None, [], ()):
+        problems.append(
+            Problem(
+                path=path,
+                wrong=f"the key '{name}' is missing",
+                way_out=f"add {name} to the {kind}: {key.help.rstrip('.')}",
+            )
+        )
+        return INVALID
+    return convert(tree[name], key.type, (*path, name), problems, help=key.help)
+
+
+def _plain_node(node: NodeSpec, resolved: bool) -> dict[str, Any]:
+    tree: dict[str, Any] = {"kind": node.kind}
+    if node.inputs:
+        tree["inputs"] = list(node.inputs)
+    if node.policy is not None:
+        tree["policy"] = node.policy
+    return {**tree, **_plain(node.options, resolved)}
+
+
+def _plain(value: Any, resolved: bool, skip: tuple[str, ...] = ()) -> dict[str, Any]:
+    tree: dict[str, Any] = {}
+    for name, key in keys(type(value)).items():
+        member = getattr(value, name)
+        if name in skip or not (resolved or key.required or name == "kind" or member != key.default):
+            continue
+        tree[name] = _plain_value(member, resolved)
+    return tree
+
+
+def _plain_value(value: Any, resolved: bool) -> Any:
+    if isinstance(value, tuple):
+        return [_plain_value(member, resolved) for member in value]
+    if not dataclasses.is_dataclass(value):
+        return value
+    tree = _plain(value, resolved)
+    return tree["kind"] if list(tree) == ["kind"] else tree

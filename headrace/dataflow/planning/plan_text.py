@@ -1,0 +1,59 @@
+"""A plan as a person reads it: the services, the step's arithmetic, the mode and the learning rates."""
+
+from rich import box
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from headrace.dataflow.planning.plan import Plan, ServicePlan
+
+
+def render(plan: Plan) -> RenderableType:
+    """For `rich.console.Console.print`."""
+    parts: list[RenderableType] = [
+        Text.assemble((plan.name, "bold"), f"  {plan.steps} steps on {plan.runtime}")
+    ]
+    parts += [Text(f"mode    {plan.mode}"), Padding(_services(plan), (1, 0))]
+    for table, batch in plan.batches.items():
+        limit = plan.tables[table].max_rows
+        parts += [
+            Text(
+                f"step    {batch.prompts_per_step} prompts x {batch.samples_per_prompt} samples = "
+                f"{batch.samples_per_step} rows of '{table}'"
+            ),
+            Text(
+                f"flight  up to {batch.rows_in_flight} rows begun and not yet trained on, {limit} rows in all"
+            ),
+        ]
+    for policy, rates in plan.rates.items():
+        parts.append(
+            Text(
+                f"lr      {policy}: {rates.first:g} at step 1, "
+                f"{rates.middle:g} at step {plan.steps // 2 + 1}, {rates.last:g} at step {plan.steps}"
+            )
+        )
+    return Group(*parts)
+
+
+def _services(plan: Plan) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for heading in ("service", "kind", "policy"):
+        table.add_column(heading, no_wrap=True)
+    for heading in ("replicas", "threads", "cpus", "gpus"):
+        table.add_column(heading, justify="right")
+    for service in plan.services:
+        table.add_row(*_cells(service))
+    return table
+
+
+def _cells(service: ServicePlan) -> tuple[str, ...]:
+    return (
+        service.node,
+        service.kind,
+        service.policy_name,
+        str(service.replicas),
+        str(service.threads),
+        f"{service.cpus:g}",
+        f"{service.gpus:g}",
+    )

@@ -1,0 +1,279 @@
+"""From a checked graph to an ended run.
+
+    shared memory ─► runtime ─► queue ─► tables ─► replicas, each kept by the supervisor
+                                                     │ the trainer is done ─► completed   (0)
+                                                     │ a role is lost      ─► failed      (1)
+                                                     │ Ctrl-C, SIGTERM     ─► interrupted (130)
+    everything is stopped in reverse, telemetry is drained, the summary and the report are written
+
+Invariant: whatever ends a run, the directory can be resumed from its newest complete checkpoint, and no
+process, socket or shared-memory file outlives `launch`.
+"""
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from headrace.dataflow.language.parse import to_yaml
+from headrace.dataflow.language.spec import GraphSpec
+from headrace.dataflow.planning.cluster import this_machine
+from headrace.dataflow.planning.plan import Plan, plan
+from headrace.dataflow.record.progress import Progress
+from headrace.dataflow.record.report import closing, summary, write_html
+from headrace.dataflow.record.rundir import RunDir, RunDirError
+from headrace.dataflow.record.telemetry import QUEUE, RUN_ENDED, RUN_STARTED, Telemetry
+from headrace.dataflow.running.assignments import Places, assignments
+from headrace.dataflow.running.interrupts import Interrupts
+from headrace.dataflow.running.locks import Held, held
+from headrace.dataflow.running.observe import DirectReport, observe
+from headrace.dataflow.running.rooted import rooted
+from headrace.dataflow.running.runtimes.base import Handle, ReplicaDied, Runtime, RuntimeUnavailable
+from headrace.dataflow.running.shared_memory import owned_folder, root
+from headrace.dataflow.running.supervisor import STOP_TIMEOUT_S, RoleLost, Supervisor
+from headrace.services.errors import ReplicaFailed, describe
+from headrace.services.report import TABLE
+from headrace.services.trainer.checkpoint import Found, newest
+from headrace.transferqueue import Client, QueueError, TableStats
+
+Status = Literal["completed", "failed", "interrupted"]
+
+EXIT_CODES: dict[Status, int] = {"completed": 0, "failed": 1, "interrupted": 130}
+
+FAILURES = (RuntimeUnavailable, ReplicaFailed, ReplicaDied, QueueError)
+"""What may keep a run from starting; anything else is a fault of ours and travels."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    status: Status
+    cause: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """What the replicas of a launch stand on; taken away in reverse when it ends."""
+
+    runtime: Runtime
+    address: str
+    """Of the queue."""
+    queue: Handle
+    client: Client
+    """The launcher's own."""
+    observing: asyncio.Task[None]
+    """Ends when telemetry does."""
+    shared: Path
+
+
+def launch(spec: GraphSpec, *, output: Path | None = None, resume: Path | None = None) -> int:
+    """Runs a graph without errors to its end; returns the exit code.
+
+    `resume`: a run directory to go on with, from its newest complete checkpoint. Raises RunDirError where
+    the directory cannot be used or another launch is using it.
+    """
+    run = RunDir.create(spec.name, output) if resume is None else RunDir.open(resume)
+    try:
+        with held(run.path):
+            outcome = _record(rooted(spec, Path.cwd()), run)
+    except Held as error:
+        raise RunDirError(f"{run.path} is in use by another launch; stop it first, or wait") from error
+    if outcome.status == "failed":
+        print(f"headrace: the run failed: {outcome.cause}", file=sys.stderr)
+    if outcome.status != "completed":
+        print(f"headrace: go on from the newest checkpoint with: headrace run {run.path}", file=sys.stderr)
+    return EXIT_CODES[outcome.status]
+
+
+def _record(spec: GraphSpec, run: RunDir) -> Outcome:
+    """Runs a graph and leaves everything about it in the run directory."""
+    planned = plan(spec, this_machine())
+    run.graph.write_text(to_yaml(spec, resolved=True))
+    run.plan.write_text(json.dumps(planned.to_json(), indent=1))
+    with Progress(spec.steps) as progress, Telemetry(run, watch=progress.take) as telemetry:
+        outcome = asyncio.run(_run(spec, planned, run, telemetry))
+    figures = summary(run.path)
+    run.summary.write_text(json.dumps(figures, indent=1))
+    print(closing(figures, write_html(run.path)))
+    return outcome
+
+
+async def _run(spec: GraphSpec, planned: Plan, run: RunDir, telemetry: Telemetry) -> Outcome:
+    report = DirectReport(telemetry)
+    with Interrupts() as interrupts:
+        try:
+            outcome = await _up(Launch(spec, planned, run, report, interrupts), telemetry)
+        except asyncio.CancelledError:
+            if not interrupts.count:
+                raise
+            outcome = Outcome(status="interrupted", cause="cut short")
+        except FAILURES as error:
+            outcome = Outcome(status="failed", cause=describe(error))
+    report.event(RUN_ENDED, status=outcome.status, cause=outcome.cause)
+    return outcome
+
+
+async def _up(launch: "Launch", telemetry: Telemetry) -> Outcome:
+    with owned_folder(root()) as shared:
+        async with (
+            _opened(launch.runtime()) as runtime,
+            _queue(runtime, shared / "queue") as (address, queue),
+            await Client.connect(address, holder="launch", context=runtime.zmq_context) as client,
+            _observed(client, telemetry) as observing,
+        ):
+            ground = Ground(
+                runtime=runtime,
+                address=address,
+                queue=queue,
+                client=client,
+                observing=observing,
+                shared=shared,
+            )
+            return await launch.run(ground)
+
+
+@asynccontextmanager
+async def _opened(runtime: Runtime) -> AsyncIterator[Runtime]:
+    try:
+        await runtime.open()
+        yield runtime
+    finally:
+        await runtime.close()
+
+
+@asynccontextmanager
+async def _queue(runtime: Runtime, directory: Path) -> AsyncIterator[tuple[str, Handle]]:
+    address, queue = await runtime.start_queue(directory)
+    try:
+        yield address, queue
+    finally:
+        await queue.stop(STOP_TIMEOUT_S)
+
+
+@asynccontextmanager
+async def _observed(client: Client, telemetry: Telemetry) -> AsyncIterator[asyncio.Task[None]]:
+    await client.create(TABLE)
+    observing = asyncio.create_task(observe(client, telemetry))
+    try:
+        yield observing
+    finally:
+        observing.cancel()
+        await asyncio.gather(observing, return_exceptions=True)
+
+
+class Launch:
+    """One launch of a run."""
+
+    def __init__(
+        self, spec: GraphSpec, planned: Plan, run: RunDir, report: DirectReport, interrupts: Interrupts
+    ) -> None:
+        self._spec = spec
+        self._planned = planned
+        self._run = run
+        self._report = report
+        self._interrupts = interrupts
+
+    def runtime(self) -> Runtime:
+        if self._spec.runtime == "local":
+            from headrace.dataflow.running.runtimes.local import LocalRuntime
+
+            return LocalRuntime()
+        from headrace.dataflow.running.runtimes.ray import RayRuntime
+
+        return RayRuntime(self._run.path, address=self._spec.ray_address, cpus=self._planned.cluster.cores)
+
+    async def run(self, ground: Ground) -> Outcome:
+        places = self._places(ground)
+        for table in self._planned.tables.values():
+            await ground.client.create(replace(table, first_step=places.first_step))
+        self._report.event(RUN_STARTED, first_step=places.first_step, runtime=self._spec.runtime)
+        supervisor = Supervisor(
+            ground.runtime, ground.client, self._report, max_restarts=self._spec.max_restarts
+        )
+        try:
+            kept = {supervisor.keep(a): a.kind for a in assignments(self._spec, self._planned, places)}
+            outcome = await self._until_over(kept, ground)
+        finally:
+            await supervisor.stop()
+        await self._settle(ground)
+        return outcome
+
+    def _places(self, ground: Ground) -> Places:
+        found: Found = newest(self._run.checkpoints)
+        for skipped in found.skipped:
+            self._report.event("checkpoint_skipped", path=str(skipped.path), reason=skipped.reason)
+        resumed = found.checkpoint
+        return Places(
+            run_dir=self._run.path,
+            shared_dir=ground.shared,
+            queue_address=ground.address,
+            first_step=0 if resumed is None else resumed.step,
+            resume=None if resumed is None else resumed.path,
+        )
+
+    async def _until_over(self, kept: dict[asyncio.Task[None], str], ground: Ground) -> Outcome:
+        """Waits for the trainers' end, or for what ends the run before."""
+        died = asyncio.create_task(ground.queue.wait())
+        asked = asyncio.create_task(self._interrupts.asked.wait())
+        self._interrupts.patient = True
+        pending: set[asyncio.Task[Any]] = {*kept, died, ground.observing, asked}
+        try:
+            while True:
+                done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+                if died in done:
+                    return _gone("the queue's controller", died)
+                if ground.observing in done:
+                    return _gone("telemetry", ground.observing)
+                if outcome := _outcome(done, kept):
+                    return outcome
+                if asked in done:
+                    return Outcome(status="interrupted")
+        finally:
+            for task in (died, asked):
+                task.cancel()
+
+    async def _settle(self, ground: Ground) -> None:
+        """Drains telemetry to the last record and takes the queue's final figures."""
+        try:
+            await ground.client.end(TABLE.name)
+            await asyncio.wait({ground.observing}, timeout=STOP_TIMEOUT_S)
+            stats = await ground.client.stats()
+        except QueueError as error:
+            self._report.event("telemetry_lost", reason=f"the queue is gone: {error}")
+            return
+        for name in self._planned.tables:
+            self._report.event(QUEUE, table=name, **figures(stats.tables[name]))
+
+
+def figures(table: TableStats) -> dict[str, Any]:
+    """What the event `queue` says of a table at the end of a launch."""
+    return {
+        "steps": table.step,
+        "created": table.created,
+        "trained": table.trained,
+        "dropped": table.dropped,
+        "quarantined": table.quarantined,
+        "quarantine": {str(uid): reason for uid, reason in table.quarantine.items()},
+        "violations": table.violations,
+        "duplicated": table.duplicated,
+        "lost": table.lost,
+        "staleness_trained": {str(s): rows for s, rows in table.staleness_trained.items()},
+    }
+
+
+def _outcome(done: set[asyncio.Task[Any]], kept: dict[asyncio.Task[None], str]) -> Outcome | None:
+    """What the replicas that ended make of the run; None: it goes on."""
+    for task in done & kept.keys():
+        if (error := task.exception()) is not None:
+            return Outcome(
+                status="failed", cause=str(error) if isinstance(error, RoleLost) else describe(error)
+            )
+    trainers = [task for task, kind in kept.items() if kind == "trainer"]
+    return Outcome(status="completed") if all(task.done() for task in trainers) else None
+
+
+def _gone(what: str, task: asyncio.Task[None]) -> Outcome:
+    return Outcome(status="failed", cause=f"{what} ended: {task.exception() or 'it returned'}")

@@ -1,0 +1,214 @@
+"""`runtime: ray`: each replica a Ray actor, on an embedded cluster or on an existing one by address.
+
+Invariant: Ray restarts nothing here (`max_restarts=0`); the supervisor decides, so that a death is always
+seen, its leases come back at once, and a replacement serves only what it has confirmed. A process ends with
+its replica.
+"""
+
+import asyncio
+import logging
+import os
+from collections.abc import Coroutine
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import psutil
+import ray
+from ray.exceptions import RayActorError, RayError, RayTaskError
+
+from headrace.dataflow.running.interrupts import kept_signals
+from headrace.dataflow.running.runtimes.actors import QueueActor, ReplicaActor
+from headrace.dataflow.running.runtimes.base import ReplicaDied, RuntimeUnavailable
+from headrace.dataflow.running.shared_memory import owned_folder
+from headrace.services.errors import ReplicaFailed, describe
+from headrace.services.host import Assignment
+
+OBJECT_STORE_BYTES = 80 << 20
+"""Ray's own store, which carries nothing of ours: payloads and weights have their own files."""
+SCRATCH = "headrace-ray-"
+SCRATCH_PARENT = Path("/tmp")
+"""Short, since the paths of Ray's sockets must fit into 107 bytes."""
+WORKER_TITLE = "ray::"
+"""What the title of a worker's process begins with."""
+CONNECT_TIMEOUT_S = 10.0
+QUEUE_START_TIMEOUT_S = 120.0
+KILL_TIMEOUT_S = 10.0
+"""Until a process that was killed, or whose cluster ended, is gone."""
+
+
+class RayHandle:
+    def __init__(self, actor: Any, name: str, pid: int) -> None:
+        self.pid = pid
+        self._actor = actor
+        self._name = name
+        self._running = asyncio.ensure_future(_result(actor.run.remote(), name))
+        self._running.add_done_callback(lambda _: _kill(actor))
+
+    async def wait(self) -> None:
+        await asyncio.shield(self._running)
+
+    async def stop(self, timeout_s: float) -> None:
+        try:
+            async with asyncio.timeout(timeout_s):
+                await _result(self._actor.stop.remote(), self._name)
+                await asyncio.wait({self._running})
+        except (TimeoutError, ReplicaDied, ReplicaFailed):
+            pass
+        finally:
+            _kill(self._actor)
+            await asyncio.wait({self._running}, timeout=KILL_TIMEOUT_S)
+
+
+class RayRuntime:
+    zmq_context = None
+
+    def __init__(self, run_dir: Path, *, address: str | None, cpus: int) -> None:
+        self._run_dir = run_dir
+        self._address = address
+        self._cpus = cpus
+        self._resources = ExitStack()
+
+    async def open(self) -> None:
+        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+        try:
+            where = await self._existing(self._address) if self._address else self._embedded()
+            with kept_signals():
+                ray.init(log_to_driver=False, logging_level=logging.ERROR, **where)
+        except (RayError, OSError, RuntimeError, ValueError) as error:
+            what = f"the cluster at {self._address}" if self._address else "an embedded cluster"
+            raise RuntimeUnavailable(
+                f"ray: {what} cannot be had: {describe(error)}; mend that, or run with runtime=local"
+            ) from error
+
+    async def _existing(self, address: str) -> dict[str, Any]:
+        """Raises OSError where nobody listens at HOST:PORT, for which Ray itself would take minutes."""
+        host, _, port = address.rpartition(":")
+        if host and port.isdigit() and "/" not in host:
+            async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                _, writer = await asyncio.open_connection(host, int(port))
+            writer.close()
+        return {"address": address}
+
+    def _embedded(self) -> dict[str, Any]:
+        scratch = self._resources.enter_context(owned_folder(SCRATCH_PARENT, SCRATCH))
+        return {
+            "address": "local",
+            "include_dashboard": False,
+            "num_cpus": self._cpus,
+            "object_store_memory": OBJECT_STORE_BYTES,
+            "_temp_dir": str(scratch),
+            "_node_ip_address": "127.0.0.1",
+        }
+
+    async def start_queue(self, directory: Path) -> tuple[str, RayHandle]:
+        actor = _remote(QueueActor).remote(directory, self._run_dir / "logs" / "queue.log")
+        pid = await _started(actor, "queue", "no room", QUEUE_START_TIMEOUT_S)
+        address = await _or_kill(actor, _result(actor.open.remote(), "queue"))
+        return address, RayHandle(actor, "queue", pid)
+
+    async def start(self, assignment: Assignment) -> RayHandle:
+        placed = assignment.options
+        environment = process_environment(assignment)
+        remote = _remote(ReplicaActor, placed.cpus, placed.gpus, environment)
+        working_dir = None if self._address is not None else Path.cwd()
+        actor = remote.remote(assignment, working_dir)
+        room = f"no room for its {placed.cpus:g} cpus and {placed.gpus:g} gpus"
+        timeout_s = assignment.flow.no_progress_timeout_s
+        return RayHandle(
+            actor, assignment.replica, await _started(actor, assignment.replica, room, timeout_s)
+        )
+
+    async def close(self) -> None:
+        """Ends the embedded cluster with every process of it, or leaves the existing one."""
+        workers = [] if self._address else _workers()
+        try:
+            ray.shutdown()
+            await asyncio.to_thread(_end, workers)
+        finally:
+            self._resources.close()
+
+
+def process_environment(assignment: Assignment) -> dict[str, str]:
+    """Variables that must stand before the process loads its libraries.
+
+    OpenMP threads that wait must not spin: several services share the cores.
+    """
+    return {"OMP_NUM_THREADS": str(assignment.threads), "OMP_WAIT_POLICY": "PASSIVE"}
+
+
+def _remote(actor: type, cpus: float = 0, gpus: float = 0, environment: dict[str, str] | None = None) -> Any:
+    """`actor` to be made in a process of its own, which Ray never restarts."""
+    options: dict[str, Any] = {
+        "num_cpus": cpus,
+        "num_gpus": gpus,
+        "max_restarts": 0,
+        "max_concurrency": 8,
+        "runtime_env": {"env_vars": environment or {}},
+    }
+    return ray.remote(**options)(actor)
+
+
+async def _started(actor: Any, name: str, room: str, timeout_s: float) -> int:
+    """The pid of an actor's process once it answers; ReplicaFailed where it does not in time."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            return await _or_kill(actor, _result(actor.process_id.remote(), name))
+    except TimeoutError:
+        raise ReplicaFailed(
+            f"{name}: its process did not start within {timeout_s:g} s: the cluster may have {room}; free "
+            "resources, or ask for less"
+        ) from None
+
+
+async def _or_kill(actor: Any, work: Coroutine[Any, Any, Any]) -> Any:
+    """The actor goes if what it was started for fails or is cancelled."""
+    try:
+        return await work
+    except BaseException:
+        _kill(actor)
+        raise
+
+
+def _workers() -> list[psutil.Process]:
+    """Ray's workers among the processes that come from this one."""
+    return [process for process in psutil.Process().children(recursive=True) if _is_worker(process)]
+
+
+def _is_worker(process: psutil.Process) -> bool:
+    try:
+        return any(part.startswith(WORKER_TITLE) for part in process.cmdline()[:1])
+    except psutil.Error:
+        return False
+
+
+def _end(workers: list[psutil.Process]) -> None:
+    """Waits for processes that end with their cluster, and kills those that do not."""
+    _, left = psutil.wait_procs(workers, timeout=KILL_TIMEOUT_S)
+    for process in left:
+        process.kill()
+    psutil.wait_procs(left, timeout=KILL_TIMEOUT_S)
+
+
+def _kill(actor: Any) -> None:
+    if ray.is_initialized():
+        ray.kill(actor)
+
+
+async def _result(reference: Any, name: str) -> Any:
+    """What a remote call gave, with Ray's wrapping taken off its errors."""
+    try:
+        return await reference
+    except RayActorError as error:
+        raise ReplicaDied(f"the process of {name} is gone: {_first_line(error)}") from error
+    except RayTaskError as error:
+        cause = error.cause if isinstance(error.cause, Exception) else error
+        if isinstance(cause, ReplicaFailed):
+            raise ReplicaFailed(str(cause)) from None
+        raise ReplicaFailed(f"{name}: {type(cause).__name__}: {_first_line(cause)}") from error
+    except RayError as error:
+        raise ReplicaFailed(f"{name}: {type(error).__name__}: {_first_line(error)}") from error
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).strip().partition("\n")[0]

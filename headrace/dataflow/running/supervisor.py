@@ -1,0 +1,123 @@
+"""Keeps the replicas of a run alive, and says when a role has no way to go on.
+
+    started ─► served ─► over                        its work is done, or it was stopped
+       ▲          └─► gave up or died ─► leases back ─► back-off ─┐
+       └──────────────────────────────────────────────────────────┘   at most `max_restarts` times in a row
+
+Invariant: a dead replica's leases are back in the queue before its replacement starts. A run goes on while
+each role has a replica left; a role that lost its last raises RoleLost with the cause.
+"""
+
+import asyncio
+import time
+from collections import Counter
+
+from headrace.dataflow.running.runtimes.base import Handle, ReplicaDied, Runtime
+from headrace.services.base import Report
+from headrace.services.errors import ReplicaFailed
+from headrace.services.host import Assignment
+from headrace.transferqueue import Client
+
+BACKOFF_FIRST_S = 0.1
+BACKOFF_MOST_S = 10.0
+STEADY_AFTER_S = 60.0
+"""A replica that lived this long starts its count of restarts anew."""
+STOP_TIMEOUT_S = 30.0
+
+NOT_RESTARTED = frozenset({"trainer", "source"})
+"""Their loop's state lives in the checkpoint: the run stops and is resumed from there."""
+
+
+def backoff_s(failures: int) -> float:
+    """Seconds before the restart that follows so many failures in a row."""
+    return min(BACKOFF_FIRST_S * 2 ** (failures - 1), BACKOFF_MOST_S)
+
+
+class RoleLost(Exception):
+    """A role has no replica left; names the service and the root cause."""
+
+
+class Supervisor:
+    """Starts, watches, restarts and stops the replicas of one run."""
+
+    def __init__(self, runtime: Runtime, client: Client, report: Report, *, max_restarts: int) -> None:
+        self._runtime = runtime
+        self._client = client
+        self._report = report
+        self._max_restarts = max_restarts
+        self._kept: dict[str, asyncio.Task[None]] = {}
+        self._handles: dict[str, Handle] = {}
+        self._left: Counter[str] = Counter()
+        self._stopping = False
+
+    def keep(self, assignment: Assignment) -> asyncio.Task[None]:
+        """Starts a replica; the task ends when its work is over.
+
+        The task raises RoleLost when its role has no way to go on, QueueError when the queue is gone.
+        """
+        self._left[assignment.node] += 1
+        task = asyncio.create_task(self._keep(assignment), name=f"keep {assignment.replica}")
+        self._kept[assignment.replica] = task
+        return task
+
+    async def stop(self) -> None:
+        """Stops every replica; what they hold goes back to the queue. Those being started are not."""
+        self._stopping = True
+        for replica, task in self._kept.items():
+            if replica not in self._handles:
+                task.cancel()
+        handles = dict(self._handles)
+        ends = await asyncio.gather(
+            *(handle.stop(STOP_TIMEOUT_S) for handle in handles.values()), return_exceptions=True
+        )
+        for replica, end in zip(handles, ends, strict=True):
+            if isinstance(end, BaseException):
+                reason = f"{type(end).__name__}: not stopped within {STOP_TIMEOUT_S:g} s. {end}"
+                self._report.event("not_stopped", replica=replica, reason=reason)
+                self._kept[replica].cancel()
+        await asyncio.gather(*self._kept.values(), return_exceptions=True)
+
+    async def _keep(self, assignment: Assignment) -> None:
+        failures = restarts = 0
+        while not self._stopping:
+            started = time.monotonic()
+            try:
+                await self._live(assignment, restarts)
+                return
+            except (ReplicaFailed, ReplicaDied) as error:
+                failures = 1 if time.monotonic() - started > STEADY_AFTER_S else failures + 1
+                await self._mourn(assignment, error)
+                if self._stopping:
+                    return
+                if assignment.kind in NOT_RESTARTED or failures > self._max_restarts:
+                    self._give_up(assignment, failures, error)
+                    return
+            await asyncio.sleep(backoff_s(failures))
+            restarts += 1
+
+    async def _live(self, assignment: Assignment, restarts: int) -> None:
+        handle = await self._runtime.start(assignment)
+        self._handles[assignment.replica] = handle
+        self._report.event("started", replica=assignment.replica, pid=handle.pid, restarts=restarts)
+        try:
+            await handle.wait()
+        finally:
+            del self._handles[assignment.replica]
+
+    async def _mourn(self, assignment: Assignment, error: Exception) -> None:
+        returned = await self._client.evict(assignment.replica, str(error))
+        self._report.event(
+            "died" if isinstance(error, ReplicaDied) else "failed",
+            replica=assignment.replica,
+            reason=str(error),
+            rows_returned=returned,
+        )
+
+    def _give_up(self, assignment: Assignment, failures: int, error: Exception) -> None:
+        self._left[assignment.node] -= 1
+        self._report.event("given_up", replica=assignment.replica, reason=str(error))
+        if self._left[assignment.node] == 0:
+            raise RoleLost(
+                f"service {assignment.node!r} ({assignment.kind}) has no replica left: {assignment.replica} "
+                f"failed {failures} time(s) in a row, last with: {error}\n  its log: {assignment.log_file}"
+            ) from error

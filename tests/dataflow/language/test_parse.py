@@ -1,0 +1,101 @@
+import math
+from pathlib import Path
+
+import pytest
+
+from headrace.dataflow.check import check
+from headrace.dataflow.language.parse import RESOLVED_GRAPH, find, load, parse, shipped, to_yaml
+from headrace.dataflow.language.problems import GraphError, errors
+from headrace.dataflow.planning.cluster import this_machine
+from headrace.dataflow.planning.draw import draw_mermaid, draw_text
+from headrace.dataflow.planning.plan import plan
+from headrace.services.options import GrpoOptions, RolloutOptions, TrainerOptions
+
+TEXT = """\
+name: copy
+staleness: 2
+steps: 10
+policies:
+  actor: {model: tiny-copier, optimizer: {lr: 1e-4}}
+nodes:
+  prompts: {kind: source, dataset: copy}
+  answers: {kind: rollout, inputs: [prompts], policy: actor, max_new_tokens: "${steps}"}
+  scores: {kind: reward, inputs: [answers], verifier: copy}
+  learn: {kind: trainer, inputs: [answers, scores], policy: actor, algorithm: grpo}
+"""
+
+
+def test_numbers_are_read_as_a_person_means_them() -> None:
+    spec = parse(TEXT).spec
+    assert spec.policies["actor"].optimizer.lr == 0.0001
+    assert spec.staleness == 2.0
+    assert isinstance(spec.staleness, float)
+
+
+def test_an_interpolation_takes_another_value_of_the_graph() -> None:
+    options = parse(TEXT, overrides=["steps=12"]).spec.nodes["answers"].options
+    assert isinstance(options, RolloutOptions)
+    assert options.max_new_tokens == 12
+
+
+def test_overrides_reach_top_level_keys_nodes_and_policies() -> None:
+    overrides = [
+        "staleness=inf",
+        "learn.prompts_per_step=16",
+        "nodes.learn.algorithm.kl_coef=0.1",
+        "actor.optimizer.lr=1e-5",
+        "policies.actor.dtype=float64",
+        "learn.threads=null",
+    ]
+    spec = parse(TEXT, overrides=overrides).spec
+    assert spec.staleness == math.inf
+    assert spec.policies["actor"].optimizer.lr == 0.00001
+    assert spec.policies["actor"].dtype == "float64"
+    assert spec.nodes["learn"].options == TrainerOptions(
+        algorithm=GrpoOptions(kl_coef=0.1), prompts_per_step=16
+    )
+
+
+def test_a_run_directory_stands_for_its_resolved_graph(tmp_path: Path) -> None:
+    spec = parse(TEXT).spec
+    (tmp_path / RESOLVED_GRAPH).write_text(to_yaml(spec, resolved=True))
+    assert find(str(tmp_path)) == tmp_path / RESOLVED_GRAPH
+    assert load(str(tmp_path)).spec == spec
+
+
+def test_an_unknown_name_lists_the_shipped_dataflows() -> None:
+    with pytest.raises(GraphError) as refused:
+        load("grpo_copy_gpu")
+    assert str(refused.value) == (
+        "grpo_copy_gpu: there is no such file, run directory or shipped dataflow (allowed: "
+        f"{', '.join(shipped())}); did you mean 'grpo_copy_cpu'?"
+    )
+
+
+def test_an_empty_file_is_refused() -> None:
+    with pytest.raises(GraphError) as refused:
+        parse("", file="g.yaml")
+    assert str(refused.value) == (
+        "g.yaml: the file holds no mapping; write the graph's keys: name, steps, policies, nodes"
+    )
+
+
+def test_the_quick_start_and_the_real_input_are_shipped() -> None:
+    assert {"grpo_copy_cpu", "grpo_smollm2_arithmetic_cpu"} <= set(shipped())
+
+
+@pytest.mark.parametrize("name", shipped())
+def test_a_shipped_dataflow_checks_plans_and_draws(name: str) -> None:
+    spec = load(name).spec
+    problems = [
+        problem for problem in check(spec, cluster=this_machine()) if not needs_a_package(str(problem))
+    ]
+    assert errors(problems) == []
+    planned = plan(spec, this_machine())
+    assert {service.node for service in planned.services} == set(spec.nodes)
+    assert all(node in draw_text(spec) and node in draw_mermaid(spec) for node in spec.nodes)
+    assert parse(to_yaml(spec, resolved=True)).spec == spec
+
+
+def needs_a_package(problem: str) -> bool:
+    return "not installed" in problem

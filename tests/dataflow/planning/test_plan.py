@@ -1,0 +1,126 @@
+import json
+import math
+
+import pytest
+
+from headrace.dataflow import Graph
+from headrace.dataflow.language.spec import GraphSpec
+from headrace.dataflow.planning.cluster import Cluster
+from headrace.dataflow.planning.plan import Rates, StepPlan, mode, plan, rates
+from headrace.services.columns import PROMPT, REFERENCE, RESPONSE, REWARD
+from headrace.services.options import OptimizerOptions
+from headrace.transferqueue.schema import TableSpec, Task
+
+CLUSTER = Cluster(cpus=4.0, gpus=0.0, cores=4)
+
+
+def graph(*, staleness: float = 0.5, kl_coef: float = 0.0) -> GraphSpec:
+    built = Graph("copy", staleness=staleness, steps=10)
+    actor = built.policy("actor", model="tiny-copier")
+    prompts = built.source("prompts", dataset="copy", samples_per_prompt=3)
+    answers = built.rollout(prompts, policy=actor, temperature=0.7, replicas=2, threads=1)
+    inputs = [answers, built.reward(answers, verifier="copy")]
+    if kl_coef:
+        inputs.append(built.reference(answers, policy=actor))
+    algorithm = {"kind": "grpo", "kl_coef": kl_coef}
+    built.trainer(actor, inputs=inputs, algorithm=algorithm, prompts_per_step=5)
+    return built.spec()
+
+
+def test_a_step_counts_its_samples_and_the_rows_in_flight_in_whole_groups() -> None:
+    planned = plan(graph(staleness=0.5), CLUSTER)
+    assert planned.batches == {
+        "prompts": StepPlan(
+            samples_per_prompt=3, prompts_per_step=5, samples_per_step=15, rows_in_flight=24, temperature=0.7
+        )
+    }
+    assert planned.tables["prompts"].max_rows == 24 + 30
+
+
+def test_an_unbounded_staleness_still_bounds_the_rows() -> None:
+    planned = plan(graph(staleness=math.inf), CLUSTER)
+    assert planned.batches["prompts"].rows_in_flight == 5 * 5 * 3
+    assert planned.tables["prompts"].max_rows == 75 + 30
+
+
+def test_the_table_has_the_columns_and_tasks_of_its_nodes() -> None:
+    (table,) = plan(graph(staleness=2, kl_coef=0.05), CLUSTER).tables.values()
+    trained = ("prompt_ids", "response_ids", "logprobs", "versions", "loss_mask", "finish_reason")
+    assert table == TableSpec(
+        name="prompts",
+        columns=(*PROMPT, *RESPONSE, *REWARD, *REFERENCE),
+        tasks=(
+            Task(
+                name="answers",
+                reads=("prompt_ids",),
+                writes=("response_ids", "logprobs", "versions", "loss_mask", "finish_reason"),
+                kind="begin",
+                needs_full_group=True,
+            ),
+            Task(
+                name="scores",
+                reads=("example", "response_ids"),
+                writes=("reward", "reward_invalid", "reward_parts"),
+            ),
+            Task(name="reference", reads=("prompt_ids", "response_ids"), writes=("reference_logprobs",)),
+            Task(
+                name="learn",
+                reads=(*trained, "reward", "reward_invalid", "reward_parts", "reference_logprobs"),
+                kind="train",
+                needs_full_group=True,
+            ),
+        ),
+        policy="actor",
+        units_per_step=5,
+        staleness=2.0,
+        max_rows=3 * 15 + 30,
+    )
+
+
+def threads(staleness: float) -> dict[str, int]:
+    planned = plan(graph(staleness=staleness, kl_coef=0.05), CLUSTER)
+    return {service.node: service.threads for service in planned.services}
+
+
+def test_models_that_take_turns_get_every_core_unless_told_otherwise_and_the_rest_one() -> None:
+    assert threads(0) == {"prompts": 1, "answers": 1, "scores": 1, "reference": 4, "learn": 4}
+
+
+def test_models_that_compute_at_once_share_the_cores_by_replica() -> None:
+    assert threads(0.5) == {"prompts": 1, "answers": 1, "scores": 1, "reference": 1, "learn": 1}
+
+
+def test_a_node_without_a_policy_has_that_of_its_rollout() -> None:
+    planned = plan(graph(), CLUSTER)
+    assert {service.policy_name for service in planned.services} == {"actor"}
+    assert [service.node for service in planned.of_kind("rollout")] == ["answers"]
+
+
+def test_the_rates_are_those_of_the_first_middle_and_last_step() -> None:
+    optimizer = OptimizerOptions(lr=1.0, schedule="linear", warmup_steps=2)
+    assert rates(optimizer, 10) == Rates(first=0.5, middle=0.625, last=0.125)
+    assert rates(OptimizerOptions(lr=1e-3), 1) == Rates(first=1e-3, middle=1e-3, last=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("staleness", "words"),
+    [
+        (
+            0,
+            "synchronous, streaming: groups are trained on as they finish, none begins on old weights",
+        ),
+        (0.5, "partly synchronous: generation runs up to 0.5 batch ahead, no sample is staler than 1"),
+        (1, "asynchronous: generation runs up to 1 batch ahead, no sample is staler than 1"),
+        (2.5, "asynchronous: generation runs up to 2.5 batches ahead, no sample is staler than 3"),
+        (math.inf, "asynchronous, without a bound on staleness: only the table's rows hold generation back"),
+    ],
+)
+def test_the_mode_says_what_the_staleness_makes_of_the_run(staleness: float, words: str) -> None:
+    assert mode(staleness) == words
+
+
+def test_a_plan_is_plain_json() -> None:
+    tree = json.loads(json.dumps(plan(graph(staleness=math.inf), CLUSTER).to_json(), allow_nan=False))
+    assert tree["tables"]["prompts"]["staleness"] == "inf"
+    assert tree["rates"] == {"actor": {"first": 0.001, "middle": 0.001, "last": 0.001}}
+    assert tree["services"][1]["options"]["max_new_tokens"] == 16

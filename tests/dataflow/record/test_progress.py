@@ -1,0 +1,66 @@
+import io
+
+from rich.console import Console
+
+from headrace.dataflow.record.progress import Progress, Status, event_line
+from headrace.dataflow.record.telemetry import Record
+
+
+def metrics(
+    step: int | None, body: dict[str, float] | None = None, *, at: float = 0.0, source: str = "learn/0"
+) -> Record:
+    return Record(source=source, kind="metrics", at=at, step=step, body=body or {})
+
+
+def shown(steps: int, records: list[Record], *, terminal: bool = False) -> list[str]:
+    out = io.StringIO()
+    with Progress(steps, Console(file=out, force_terminal=terminal, width=100)) as progress:
+        for record in records:
+            progress.take(record)
+    return out.getvalue().splitlines()
+
+
+def test_a_line_holds_the_step_its_figures_and_who_was_busy() -> None:
+    status = Status(steps=120)
+    for record in (
+        metrics(None, {"busy": 0.75}, source="answers/0"),
+        metrics(None, {"busy": 0.25}, source="answers/1"),
+        metrics(None, {"rows_done": 3.0}, source="scores/0"),
+        metrics(11, {"reward/mean": 0.531, "reward/exact": 0.25, "staleness/max": 1.0}),
+    ):
+        status = status.after(record)
+    assert status.line() == "step 12/120  reward 0.531  exact 0.25  staleness 1  busy: answers 50%"
+
+
+def test_time_left_follows_the_pace_of_this_launch() -> None:
+    status = Status(steps=100).after(metrics(49, at=1000.0))
+    assert status.seconds_left is None
+    status = status.after(metrics(59, at=1005.0))
+    assert status.seconds_left == 20.0
+
+
+def test_without_a_terminal_about_forty_lines_are_printed() -> None:
+    lines = shown(400, [metrics(step) for step in range(400)])
+    assert lines == ["step 1/400", *(f"step {done}/400" for done in range(10, 401, 10))]
+
+
+def test_a_short_run_prints_every_step() -> None:
+    assert shown(3, [metrics(step) for step in range(3)]) == ["step 1/3", "step 2/3", "step 3/3"]
+
+
+def test_trouble_is_printed_and_routine_is_not() -> None:
+    failed = Record(
+        source="answers/0", kind="process_failed", at=0.0, step=None, body={"reason": "[red]boom\nagain"}
+    )
+    ready = Record(source="answers/0", kind="state", at=0.0, step=None, body={"new": "ready"})
+    assert shown(3, [ready, failed]) == ["answers/0: process_failed reason [red]boom again"]
+
+
+def test_a_long_event_is_cut() -> None:
+    text = event_line(Record(source="a/0", kind="lost", at=0.0, step=None, body={"reason": "x" * 500}))
+    assert text is not None and len(text) == 240 and text.endswith("…")
+
+
+def test_a_terminal_shows_a_bar_and_keeps_the_last_status() -> None:
+    text = "\n".join(shown(4, [metrics(0, at=1.0), metrics(1, at=3.0)], terminal=True))
+    assert "step 2/4" in text and "0:04 left" in text and "━" in text

@@ -1,0 +1,215 @@
+"""What the supervisor decides, over a runtime whose replicas end as a list says."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from headrace.dataflow.running import supervisor as supervision
+from headrace.dataflow.running.runtimes.base import Handle, ReplicaDied
+from headrace.dataflow.running.supervisor import RoleLost, Supervisor, backoff_s
+from headrace.services.errors import ReplicaFailed
+from headrace.services.host import Assignment
+from headrace.services.options import PolicyOptions
+from headrace.transferqueue import Client, ControllerUnreachable
+from tests.services.bench import FLOW, Remembered
+
+FAILED = ReplicaFailed("answers/0: RuntimeError: boom")
+DIED = ReplicaDied("the process of answers/0 is gone: killed")
+GOES_ON = "goes on"
+NEVER_STARTS = "never starts"
+
+
+class Lives:
+    """A runtime; each replica's lives in order: an error, None for work that is over, or a way of life."""
+
+    zmq_context = None
+
+    def __init__(self, diary: list[str], **lives: list[Any]) -> None:
+        self.diary = diary
+        self.lives = {name.replace("_", "/"): iter(ends) for name, ends in lives.items()}
+
+    async def start(self, assignment: Assignment) -> Handle:
+        self.diary.append(f"start {assignment.replica}")
+        end = next(self.lives[assignment.replica])
+        if end == NEVER_STARTS:
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                self.diary.append(f"killed {assignment.replica}")
+                raise
+        return (end if isinstance(end, type) else Life)(self.diary, assignment.replica, end)
+
+
+class Life:
+    pid = 1
+
+    def __init__(self, diary: list[str], name: str, end: Any) -> None:
+        self.diary, self.name, self.end = diary, name, end
+        self.stopped = asyncio.Event()
+
+    async def wait(self) -> None:
+        if isinstance(self.end, Exception):
+            raise self.end
+        if self.end is not None:
+            await self.stopped.wait()
+
+    async def stop(self, timeout_s: float) -> None:
+        self.diary.append(f"stop {self.name}")
+        self.stopped.set()
+
+
+class Stubborn(Life):
+    async def stop(self, timeout_s: float) -> None:
+        raise TimeoutError
+
+
+class FailsWhenStopped(Life):
+    async def wait(self) -> None:
+        await self.stopped.wait()
+        raise FAILED
+
+
+class Queue:
+    def __init__(self, diary: list[str], gone: bool = False) -> None:
+        self.diary, self.gone = diary, gone
+
+    async def evict(self, holder: str, reason: str) -> int:
+        if self.gone:
+            raise ControllerUnreachable("nobody answers")
+        self.diary.append(f"evict {holder}")
+        return 5
+
+
+@pytest.fixture(autouse=True)
+def without_delay(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervision, "BACKOFF_FIRST_S", 0.0)
+
+
+@pytest.fixture
+async def diary() -> AsyncIterator[list[str]]:
+    async with asyncio.timeout(20):
+        yield []
+
+
+def assignment(index: int = 0, *, kind: str = "rollout", node: str = "answers") -> Assignment:
+    return Assignment(
+        kind=kind,
+        node=node,
+        index=index,
+        run="test",
+        run_dir=Path("/run"),
+        shared_dir=Path("/run"),
+        queue_address="",
+        seed=0,
+        threads=1,
+        options=None,
+        policy_name="actor",
+        policy=PolicyOptions(model="tiny-copier"),
+        flow=FLOW,
+    )
+
+
+def supervisor(diary: list[str], *, gone: bool = False, **lives: list[Any]) -> tuple[Supervisor, Remembered]:
+    report = Remembered()
+    runtime: Any = Lives(diary, **lives)
+    return Supervisor(runtime, cast(Client, Queue(diary, gone)), report, max_restarts=3), report
+
+
+def test_the_back_off_doubles_from_a_tenth_of_a_second_to_ten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(supervision, "BACKOFF_FIRST_S", 0.1)
+    assert [backoff_s(n) for n in (1, 2, 3, 4, 7, 8, 9)] == [0.1, 0.2, 0.4, 0.8, 6.4, 10.0, 10.0]
+
+
+async def test_a_dead_replica_s_leases_are_back_before_its_replacement_starts(diary: list[str]) -> None:
+    kept, report = supervisor(diary, answers_0=[DIED, FAILED, None])
+    await kept.keep(assignment())
+    assert diary == [
+        *("start answers/0", "evict answers/0"),
+        *("start answers/0", "evict answers/0"),
+        "start answers/0",
+    ]
+    assert [detail["restarts"] for detail in report.of("started")] == [0, 1, 2]
+    assert report.of("died") == [{"replica": "answers/0", "reason": str(DIED), "rows_returned": 5}]
+    assert report.of("failed") == [{"replica": "answers/0", "reason": str(FAILED), "rows_returned": 5}]
+
+
+async def test_a_role_that_lost_its_last_replica_says_which_and_why(diary: list[str]) -> None:
+    kept, report = supervisor(diary, answers_0=[FAILED] * 4)
+    with pytest.raises(RoleLost) as lost:
+        await kept.keep(assignment())
+    assert str(lost.value) == (
+        "service 'answers' (rollout) has no replica left: answers/0 failed 4 time(s) in a row, last with: "
+        "answers/0: RuntimeError: boom\n  its log: /run/logs/answers-0.log"
+    )
+    assert lost.value.__cause__ is FAILED
+    assert diary.count("start answers/0") == diary.count("evict answers/0") == 4
+    assert report.of("given_up") == [{"replica": "answers/0", "reason": str(FAILED)}]
+
+
+async def test_a_replica_that_lived_long_starts_its_count_anew(
+    diary: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervision, "STEADY_AFTER_S", 0.0)
+    kept, _ = supervisor(diary, answers_0=[DIED] * 9 + [None])
+    await kept.keep(assignment())
+    assert diary.count("start answers/0") == 10
+
+
+async def test_one_replica_of_two_that_is_lost_leaves_the_run_going(diary: list[str]) -> None:
+    kept, report = supervisor(diary, answers_0=[FAILED] * 4, answers_1=[GOES_ON])
+    lost, other = kept.keep(assignment(0)), kept.keep(assignment(1))
+    await lost
+    assert len(report.of("given_up")) == 1
+    assert not other.done()
+    await kept.stop()
+    assert other.exception() is None
+
+
+@pytest.mark.parametrize("kind", ["trainer", "source"])
+async def test_a_service_whose_state_is_in_the_checkpoint_is_not_restarted(
+    diary: list[str], kind: str
+) -> None:
+    kept, _ = supervisor(diary, learn_0=[DIED])
+    with pytest.raises(RoleLost, match=rf"'learn' \({kind}\) has no replica left: learn/0 failed 1 time"):
+        await kept.keep(assignment(kind=kind, node="learn"))
+    assert diary == ["start learn/0", "evict learn/0"]
+
+
+async def test_stopping_stops_what_runs_and_cancels_what_is_being_started(diary: list[str]) -> None:
+    kept, report = supervisor(diary, answers_0=[GOES_ON], answers_1=[NEVER_STARTS])
+    running, starting = kept.keep(assignment(0)), kept.keep(assignment(1))
+    await asyncio.sleep(0)
+    await kept.stop()
+    assert running.exception() is None
+    assert starting.cancelled()
+    assert diary == ["start answers/0", "start answers/1", "killed answers/1", "stop answers/0"]
+    assert report.of("died") == []
+
+
+async def test_a_replica_that_fails_while_it_is_stopped_is_said_and_not_restarted(diary: list[str]) -> None:
+    kept, report = supervisor(diary, answers_0=[FailsWhenStopped])
+    task = kept.keep(assignment())
+    await asyncio.sleep(0)
+    await kept.stop()
+    assert task.exception() is None
+    assert [detail["reason"] for detail in report.of("failed")] == [str(FAILED)]
+    assert diary == ["start answers/0", "stop answers/0", "evict answers/0"]
+
+
+async def test_a_replica_that_will_not_stop_is_said_and_left(diary: list[str]) -> None:
+    kept, report = supervisor(diary, answers_0=[Stubborn])
+    task = kept.keep(assignment())
+    await asyncio.sleep(0)
+    await kept.stop()
+    assert task.cancelled()
+    (said,) = report.of("not_stopped")
+    assert said["replica"] == "answers/0" and "not stopped within 30 s" in said["reason"]
+
+
+async def test_a_queue_that_is_gone_ends_the_keeping(diary: list[str]) -> None:
+    kept, _ = supervisor(diary, gone=True, answers_0=[DIED])
+    with pytest.raises(ControllerUnreachable):
+        await kept.keep(assignment())
