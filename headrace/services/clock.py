@@ -34,7 +34,8 @@ class ActivityClock:
 
     def _settle(self) -> None:
         now = self._now()
-        current: Activity = next((a for a in ACTIVITIES if self._depth[a]), "idle_wait_data")
+        waiting: Activity = "idle_wait_data"
+        current = next((a for a in ACTIVITIES if self._depth[a]), waiting)
         self._seconds[current] += now - self._since
         self._since = now
 
