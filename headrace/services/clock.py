@@ -34,10 +34,14 @@ class ActivityClock:
 
     def _settle(self) -> None:
         now = self._now()
-        waiting: Activity = "idle_wait_data"
-        current = next((a for a in ACTIVITIES if self._depth[a]), waiting)
-        self._seconds[current] += now - self._since
+        self._seconds[self._current()] += now - self._since
         self._since = now
+
+    def _current(self) -> Activity:
+        for activity, depth in self._depth.items():
+            if depth:
+                return activity
+        return "idle_wait_data"
 
     def fractions(self) -> dict[Activity, float]:
         """Shares of the time since the start; they sum to 1."""
