@@ -35,6 +35,8 @@ def test_ten_steps_give_the_weights_of_a_plain_loop(
         f"runtime={runtime}",
         f"learn.micro_batch_tokens={micro_batch_tokens}",
         "actor.dtype=float64",
+        "answers.temperature=1.0",
+        "scores.verifier={kind: copy, exact_weight: 0.5}",
         "actor.optimizer={lr: 1.0e-3, betas: [0.9, 0.95]}",
         directory=tmp_path / "run",
     )
