@@ -7,7 +7,7 @@ lot exactly while every member that the task is not done with is ready.
 from collections import Counter
 
 from headrace.transferqueue.ready import EarliestDeadline, Fifo, Gated, Lot, ReadyQueue
-from headrace.transferqueue.records import Group, Held, Row
+from headrace.transferqueue.records import NOTHING, Group, Held, Row
 from headrace.transferqueue.schema import Task
 from headrace.transferqueue.staleness import Window
 
@@ -67,14 +67,16 @@ class Flow:
     def take(self, row: Row, held: Held) -> None:
         self._unready(row)
         row.leased |= self.bit
-        row.leases[self.index] = held
+        row.leases = {**row.leases, self.index: held} if row.leases else {self.index: held}
         held.rows[row.uid] = row
         self.leased[held.holder] += 1
 
     def give_back(self, row: Row) -> Held:
         """Takes the row out of its lease; what follows is `offer`, `finish` or `leave`."""
         row.leased &= ~self.bit
-        held = row.leases.pop(self.index)
+        held = row.leases[self.index]
+        others = {task: other for task, other in row.leases.items() if other is not held}
+        row.leases = others or NOTHING
         del held.rows[row.uid]
         self.leased[held.holder] -= 1
         if not self.leased[held.holder]:

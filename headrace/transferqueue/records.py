@@ -4,9 +4,20 @@ Plain mutable records, changed by `table.py` alone. Tasks and columns are bits o
 readiness is one comparison.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
 
 from headrace.transferqueue.staleness import INFINITE
+
+NOTHING: Mapping[Any, Any] = MappingProxyType({})
+"""Shared by all rows until they have something of their own: a table holds many rows."""
+
+
+def _nothing() -> Mapping[Any, Any]:
+    return NOTHING
+
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -49,7 +60,7 @@ class Group:
     number: int
     serial: int
     unit: Unit | None
-    """Set where whole groups are the units."""
+    """Set where whole groups are the units, or where no task trains and units are not counted."""
     rows: "dict[int, Row]" = field(default_factory=dict)
     pending: list[int] = field(default_factory=list)
     """By task: rows not done with."""
@@ -59,7 +70,10 @@ class Group:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Row:
-    """One sample; `written` has the bits of its columns, the next three those of tasks."""
+    """One sample; `written` has the bits of its columns, the next three those of tasks.
+
+    Its mappings and `cells` are replaced as a whole, never changed in place.
+    """
 
     uid: int
     serial: int
@@ -75,11 +89,11 @@ class Row:
     """Packed by the client that handed the row back; never decoded here."""
     consumed: bool = False
     """Committed with a step; it stays while another task still has to read it."""
-    cells: list[tuple[Block, int]] = field(default_factory=list)
-    lengths: dict[str, int] = field(default_factory=dict)
-    failures: dict[int, int] = field(default_factory=dict)
+    cells: tuple[tuple[Block, int], ...] = ()
+    lengths: Mapping[str, int] = field(default_factory=_nothing)
+    failures: Mapping[int, int] = field(default_factory=_nothing)
     """Failed leases by task index."""
-    leases: "dict[int, Held]" = field(default_factory=dict)
+    leases: "Mapping[int, Held]" = field(default_factory=_nothing)
     """Who holds it, by task index."""
 
 

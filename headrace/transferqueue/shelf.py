@@ -73,8 +73,9 @@ class Shelf:
         for uid, number in zip(entry.uids, entry.groups, strict=True):
             by_group.setdefault(number, []).append(uid)
         whole = self._spec.units_are_groups()
+        uncounted = Unit() if self._spec.train is None else None
         for number, uids in by_group.items():
-            unit = Unit(rows=len(uids)) if whole else None
+            unit = Unit(rows=len(uids)) if whole else uncounted
             group = Group(
                 number=number, serial=self._serials, unit=unit, pending=[0] * tasks, ready=[0] * tasks
             )
@@ -95,9 +96,9 @@ class Shelf:
             if row.written & columns == columns:
                 continue
             row.written |= columns
-            row.cells.append((block, index))
-            for label, lengths in entry.lengths.items():
-                row.lengths[label] = lengths[index]
+            row.cells = (*row.cells, (block, index))
+            if entry.lengths:
+                row.lengths = {**row.lengths, **{name: all_[index] for name, all_ in entry.lengths.items()}}
             if entry.floors is not None and entry.floors[index] >= 0:
                 row.version = entry.floors[index]
             changed.append(row)

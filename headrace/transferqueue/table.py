@@ -242,7 +242,7 @@ class Table:
         if flow.task.kind == "train":
             self._untake(row.unit)
         self.ledger.last_reasons[flow.index] = f"{reason} (row {row.uid}, {held.holder})"
-        row.failures[flow.index] = row.failures.get(flow.index, 0) + failed
+        row.failures = {**row.failures, flow.index: row.failures.get(flow.index, 0) + failed}
         if flow.writes and row.written & flow.writes == flow.writes:
             self._finish(flow, row)
         elif row.failures[flow.index] < self.spec.max_attempts:

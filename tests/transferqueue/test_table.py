@@ -345,7 +345,7 @@ def test_columns_written_at_different_times_must_agree_in_length(bench: Make) ->
     b = bench()
     b.prompts(1, 1)
     lease, _ = b.lease("roll", 1, version=0)
-    b.table.shelf.rows[0].lengths["response"] = 3
+    b.table.shelf.rows[0].lengths = {"response": 3}
     with pytest.raises(SchemaError, match="row 0: 3 entries are written and 2 got"):
         b.write([0], ("response", "versions"), lease, floors=[0], lengths={"response": [2]})
 
