@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from headrace.transferqueue.errors import (
         ControllerUnreachable,
         EndOfData,
+        JournalError,
         LeaseLost,
         PayloadError,
         QueueError,
@@ -40,6 +41,7 @@ __all__ = [
     "ControllerUnreachable",
     "Dtype",
     "EndOfData",
+    "JournalError",
     "Lease",
     "LeaseLost",
     "PayloadError",

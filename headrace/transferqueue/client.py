@@ -4,7 +4,7 @@ Cells are written to and read from shared memory here; the controller sees only 
 renewed in the background while they are held.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -53,8 +53,11 @@ class Client:
         holder: str,
         timeout_s: float = 10.0,
         context: "zmq.Context[Any] | None" = None,
+        fault: Callable[[str], object] | None = None,
     ) -> "Client":
-        """`holder` names the leases; `timeout_s` is how long the controller may be silent.
+        """`holder` names the leases; `timeout_s` is how long the controller may be silent, or away while it
+        is started again: requests then go out once more, and none is done twice. `fault`: see
+        `SegmentWriter`.
 
         Raises ControllerUnreachable when nobody answers. `context` matters for inproc addresses only;
         None: the process's own.
@@ -74,7 +77,8 @@ class Client:
             client._connection.close(ControllerUnreachable("the client did not connect"))
             raise
         directory = Path(hello["directory"])
-        client._writer = SegmentWriter(directory, client._connection.identity.hex())
+        identity = client._connection.identity.hex()
+        client._writer = SegmentWriter(directory, identity, checksums=hello["durable"], fault=fault)
         client._reader = SegmentReader(directory)
         return client
 
@@ -250,6 +254,7 @@ class Client:
     ) -> dict[str, Any]:
         place = self._writer.append(batch)
         where = {"segment": place.segment, "offset": place.offset, "length": place.length}
+        where["checksum"] = place.checksum
         try:
             answer = await self._connection.request("put", {**fields, **where, "known_same": known_same})
         except ControllerUnreachable:

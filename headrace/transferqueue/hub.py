@@ -4,20 +4,21 @@ Every request is answered once, at once or from a wait; an answer is kept until 
 request that is sent again is answered again and never done twice. Time is an argument.
 """
 
-import itertools
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from headrace.transferqueue.errors import (
     ControllerUnreachable,
     QueueError,
+    Refused,
     UnknownName,
     WaitTimeout,
     WireError,
 )
+from headrace.transferqueue.leases import LeaseIds
 from headrace.transferqueue.payload.custody import Custody
 from headrace.transferqueue.records import Publication
 from headrace.transferqueue.table import Table
@@ -33,6 +34,8 @@ class Session:
     """One connected client."""
 
     holder: str
+    since: int = 0
+    """Oldest request that the client may still wait for; what is older was answered and seen."""
     replies: dict[int, bytes] = field(default_factory=dict)
     """Answers that the client may not have seen, by request id."""
 
@@ -43,10 +46,17 @@ class Call:
 
     client: bytes
     session: Session
-    id: int
-    arguments: Arguments
+    request: Request
     timeout_s: float
     """Longest wait for the answer; 0 for an operation that does not wait."""
+
+    @property
+    def id(self) -> int:
+        return self.request.id
+
+    @property
+    def arguments(self) -> Arguments:
+        return self.request.arguments
 
     @property
     def owner(self) -> str:
@@ -57,21 +67,39 @@ class Call:
 Operation = Callable[["Hub", Call], Any]
 
 
+class Record(Protocol):
+    """Keeps what changed the state, in the order in which it did."""
+
+    def request(self, call: Call, reply: bytes, now: float) -> None: ...
+
+    def expiry(self, leases: list[int], now: float) -> None: ...
+
+
 class Hub:
-    """State of a controller. `deliver(client, reply)` sends; `operations` is what clients may ask for."""
+    """State of a controller. `deliver(client, reply)` sends; `operations` is what clients may ask for.
+
+    `record`: hears of every operation that was done, so that doing them again gives the same state.
+    """
 
     def __init__(
-        self, directory: Path, operations: dict[str, Operation], deliver: Callable[[bytes, bytes], object]
+        self,
+        directory: Path,
+        operations: dict[str, Operation],
+        deliver: Callable[[bytes, bytes], object],
+        *,
+        custody: Custody | None = None,
+        record: Record | None = None,
     ) -> None:
         self.directory = directory
-        self.custody = Custody(directory)
+        self.custody = custody or Custody(directory)
+        self.record = record
         self.tables: dict[str, Table] = {}
         self.tables_by_task: dict[str, Table] = {}
         self.policies: dict[str, Publication] = {}
         self.sessions: dict[bytes, Session] = {}
         self.waits = Waits()
         self.malformed = 0
-        self.lease_ids = itertools.count(1)
+        self.lease_ids = LeaseIds()
         self.now = 0.0
         self._operations = operations
         self._deliver = deliver
@@ -82,8 +110,9 @@ class Hub:
         """Does one request, or finds that it is done or waiting already."""
         self.now = now
         session = self._session(client, request)
-        if session is None or (client, request.id) in self.waits:
+        if session is None or (client, request.id) in self.waits or request.id < session.since:
             return
+        session.since = max(session.since, request.since)
         for seen in [number for number in session.replies if number < request.since]:
             del session.replies[seen]
         if request.id in session.replies:
@@ -91,18 +120,18 @@ class Hub:
             return
         arguments = request.arguments
         timeout_s = arguments.number("timeout_s") if arguments.has("timeout_s") else 0.0
-        call = Call(client=client, session=session, id=request.id, arguments=arguments, timeout_s=timeout_s)
+        call = Call(client=client, session=session, request=request, timeout_s=timeout_s)
         self._answer(call, lambda: self._operation(request.operation)(self, call))
         self.settle()
 
     def tick(self, now: float) -> None:
         """Ends the leases and the waits that are due."""
         self.now = now
-        for table in self.tables.values():
-            for lease in table.expire(now):
-                _log.warning(
-                    "lease %d on table %s expired; its rows are handed out again", lease, table.spec.name
-                )
+        late = [lease for table in self.tables.values() for lease in table.expire(now)]
+        if late:
+            _log.warning("leases %s expired; their rows are handed out again", late)
+            if self.record is not None:
+                self.record.expiry(late, now)
         self.settle()
         for wait in self.waits.late(now):
             wait.abandon()
@@ -211,14 +240,21 @@ class Hub:
             if body is None:
                 return False
             data = write_reply(call.id, body)
+            self._keep(call, data)
         except QueueError as error:
             self.malformed += isinstance(error, WireError)
             data = write_error(call.id, error)
+            if isinstance(error, Refused):
+                self._keep(call, data)
         except Exception as error:
             _log.exception("request %d of %s failed in the controller", call.id, call.session.holder)
             data = write_error(call.id, QueueError(f"the controller failed on this request: {error!r}"))
         self.reply(call, data)
         return True
+
+    def _keep(self, call: Call, reply: bytes) -> None:
+        if self.record is not None:
+            self.record.request(call, reply, self.now)
 
     def _operation(self, name: str) -> Operation:
         if name not in self._operations:

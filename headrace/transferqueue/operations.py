@@ -20,7 +20,7 @@ Body = dict[str, Any]
 
 def hello(hub: Hub, call: Call) -> Body:
     call.session.holder = call.arguments.text("holder")
-    return {"directory": str(hub.directory)}
+    return {"directory": str(hub.directory), "durable": hub.record is not None}
 
 
 def goodbye(hub: Hub, call: Call) -> Body:
@@ -228,6 +228,9 @@ OPERATIONS: dict[str, Operation] = {
     )
 }
 
+PASSING = frozenset(("pulse", "cancel", "describe", "published", "stats"))
+"""Operations that leave nothing which a restart would have to bring back."""
+
 
 def _some_uids(call: Call) -> list[int] | None:
     return call.arguments.uids("uids") if call.arguments.has("uids") else None
@@ -249,10 +252,11 @@ def _entry(hub: Hub, table: Table, call: Call) -> Entry:
     lease = arguments.integer("lease") if arguments.has("lease") else None
     known_same = arguments.boolean("known_same")
     place = (arguments.text("segment"), arguments.integer("offset"), arguments.integer("length"))
+    checksum = arguments.integer("checksum")
     return Entry(
         uids=uids,
         columns=columns,
-        block=hub.custody.admit(call.owner, *place),
+        block=hub.custody.admit(call.owner, *place, checksum),
         groups=groups,
         lease=lease,
         floors=floors,

@@ -19,7 +19,6 @@ def _nothing() -> Mapping[Any, Any]:
     return NOTHING
 
 
-
 @dataclass(slots=True, kw_only=True, eq=False)
 class Block:
     """Cells of several rows, written at once: one record batch in a segment."""
@@ -27,6 +26,8 @@ class Block:
     segment: str
     offset: int
     length: int
+    checksum: int = 0
+    """CRC-32 of its bytes; 0: none was taken."""
     columns: int = 0
     """Bits of the columns that it holds."""
     live: int = 0

@@ -133,11 +133,15 @@ class Table:
 
     def expire(self, now: float) -> list[int]:
         """Ends the leases whose deadline has passed; their rows come back with one more attempt."""
-        late = self.leases.late(now)
-        for held in late:
-            reason = f"the lease of {held.holder!r} expired: not renewed for {self.spec.lease_s:g} s"
-            self.release(held.id, None, reason=reason)
-        return [held.id for held in late]
+        return self.end_leases([held.id for held in self.leases.late(now)])
+
+    def end_leases(self, leases: list[int]) -> list[int]:
+        """Expiry, of leases that are known to be late."""
+        for lease in leases:
+            holder = self.leases.get(lease).holder
+            reason = f"the lease of {holder!r} expired: not renewed for {self.spec.lease_s:g} s"
+            self.release(lease, None, reason=reason)
+        return leases
 
     def evict(self, holder: str, reason: str) -> int:
         """Ends every lease of a dead holder at once; returns the rows that are ready again."""

@@ -6,7 +6,7 @@ rows travel packed as int64. Bytes that are anything else raise WireError and do
 
 import math
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import msgpack
@@ -33,6 +33,10 @@ class Arguments:
 
     def __init__(self, fields: Mapping[str, Any]) -> None:
         self._fields = fields
+
+    @property
+    def fields(self) -> Mapping[str, Any]:
+        return self._fields
 
     def has(self, name: str) -> bool:
         return self._fields.get(name) is not None
@@ -87,6 +91,16 @@ def unpack(data: bytes) -> Any:
         raise WireError(f"{len(data)} bytes; at most {MAX_MESSAGE_BYTES} are taken")
     try:
         return msgpack.unpackb(data, ext_hook=_from_ext, strict_map_key=False)
+    except (ValueError, TypeError, msgpack.UnpackException) as error:
+        raise WireError(f"not a message: {error}") from error
+
+
+def unpack_all(data: bytes) -> Iterator[Any]:
+    """Values that were packed one after another; WireError on bytes that are not."""
+    unpacker = msgpack.Unpacker(ext_hook=_from_ext, strict_map_key=False, max_buffer_size=0)
+    unpacker.feed(data)
+    try:
+        yield from unpacker
     except (ValueError, TypeError, msgpack.UnpackException) as error:
         raise WireError(f"not a message: {error}") from error
 

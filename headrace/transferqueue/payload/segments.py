@@ -8,6 +8,8 @@ it, and a view outlives even that, since it holds the mapping.
 import io
 import mmap
 import os
+import zlib
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,6 +34,8 @@ class Reference:
     segment: str
     offset: int
     length: int
+    checksum: int = 0
+    """CRC-32 of the bytes; 0 where none was taken, in memory."""
 
 
 def segment_name(owner: str, number: int) -> str:
@@ -40,9 +44,23 @@ def segment_name(owner: str, number: int) -> str:
 
 
 class SegmentWriter:
-    """Appends blocks to the newest segment of one client; starts another when it is full."""
+    """Appends blocks to the newest segment of one client; starts another when it is full.
 
-    def __init__(self, directory: Path, owner: str, *, segment_bytes: int = SEGMENT_BYTES) -> None:
+    `fault` is called at "payload begun", before the last half of a block is written, and at "payload
+    written": a test may end the process there.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        owner: str,
+        *,
+        segment_bytes: int = SEGMENT_BYTES,
+        checksums: bool = False,
+        fault: Callable[[str], object] | None = None,
+    ) -> None:
+        self._checksums = checksums
+        self._fault = fault
         self._directory = directory
         self._owner = owner
         self._segment_bytes = segment_bytes
@@ -61,7 +79,11 @@ class SegmentWriter:
         if self._file < 0 or offset + pieces.length > self._size:
             self._start(pieces.length)
             offset = 0
+        checksum = pieces.checksum() if self._checksums else 0
         try:
+            if self._fault is not None:
+                _write_all(self._file, pieces.buffers[: len(pieces.buffers) // 2], offset)
+                self._fault("payload begun")
             _write_all(self._file, pieces.buffers, offset)
         except OSError as error:
             raise PayloadError(
@@ -69,7 +91,9 @@ class SegmentWriter:
                 "tables' max_bytes or give the directory more space"
             ) from error
         self._end = offset + pieces.length
-        return Reference(segment=self._name, offset=offset, length=pieces.length)
+        if self._fault is not None:
+            self._fault("payload written")
+        return Reference(segment=self._name, offset=offset, length=pieces.length, checksum=checksum)
 
     def undo(self, reference: Reference) -> None:
         """Gives back the bytes of a block that nobody was told of, if it is the last one."""
@@ -112,6 +136,23 @@ class _Pieces(io.RawIOBase):
             self.buffers.append(view.cast("B"))
             self.length += view.nbytes
         return view.nbytes
+
+    def checksum(self) -> int:
+        found = 0
+        for piece in self.buffers:
+            found = zlib.crc32(piece, found)
+        return found
+
+
+def is_whole(path: Path, offset: int, length: int, checksum: int) -> bool:
+    """Whether a block's bytes are the ones that were written: all there, and of this checksum."""
+    try:
+        with path.open("rb") as file:
+            file.seek(offset)
+            content = file.read(length)
+    except OSError:
+        return False
+    return len(content) == length and (not checksum or zlib.crc32(content) == checksum)
 
 
 def _write_all(file: int, buffers: list[memoryview], offset: int) -> None:

@@ -1,0 +1,138 @@
+"""Objects of the state machine as plain data and back: what a snapshot of the queue is.
+
+Every object reachable from the roots is written once, as its class and its fields, and refers to others by
+number; so what comes back is the same graph, heaps and insertion orders included. Only classes defined in
+`MODULES` are written or made, and none of their code runs.
+"""
+
+from collections import Counter, deque
+from collections.abc import Callable
+from importlib import import_module
+from types import MappingProxyType, MethodType
+from typing import Any
+
+import msgpack
+import numpy as np
+
+from headrace.transferqueue.errors import JournalError
+from headrace.transferqueue.records import NOTHING
+
+_HOME = "headrace.transferqueue."
+MODULES = ("flow", "hub", "leases", "ledger", "ready", "records", "schema", "shelf", "staleness", "table")
+"""Where the classes of a state may be defined, below this package."""
+
+_PLAIN = frozenset((type(None), bool, float, str, bytes))
+_SEQUENCES: dict[type, str] = {list: "list", tuple: "tuple", set: "set", deque: "deque"}
+_MAPPINGS: dict[type, str] = {dict: "dict", Counter: "counter"}
+_MAKE: dict[str, Callable[[Any], Any]] = {
+    **{name: kind for kind, name in _SEQUENCES.items()},
+    **{name: kind for kind, name in _MAPPINGS.items()},
+}
+
+
+def dump(roots: dict[str, Any]) -> bytes:
+    """The graph below `roots`; JournalError on an object of a class that is not of the state machine."""
+    return _Writer().write(roots)
+
+
+def load(data: bytes) -> dict[str, Any]:
+    """What `dump` wrote; JournalError where it is not that."""
+    try:
+        roots, objects = msgpack.unpackb(data, strict_map_key=False, use_list=True)
+        return _Reader(objects).read(roots)
+    except (ValueError, TypeError, KeyError, AttributeError, IndexError) as error:
+        raise JournalError(f"the snapshot does not fit this version of the queue: {error!r}") from error
+
+
+def fields_of(kind: type) -> list[str]:
+    """Names of a class's slots, in the order of definition."""
+    return [name for base in reversed(kind.__mro__) for name in getattr(base, "__slots__", ())]
+
+
+class _Writer:
+    def __init__(self) -> None:
+        self._numbers: dict[int, int] = {}
+        self._objects: list[Any] = []
+        self._kinds: dict[type, tuple[str, list[str]]] = {}
+
+    def write(self, roots: dict[str, Any]) -> bytes:
+        top = self._value(roots)
+        written = []
+        for each in self._objects:
+            name, slots = self._kind(type(each))
+            fields = {slot: getattr(each, slot) for slot in slots} | getattr(each, "__dict__", {})
+            written.append([name, *(part for k, v in fields.items() for part in (k, self._value(v)))])
+        packed = msgpack.packb([top, written])
+        assert packed is not None
+        return packed
+
+    def _value(self, value: Any) -> Any:
+        kind = type(value)
+        if kind in _PLAIN:
+            return value
+        if kind is int:
+            return value if -(1 << 63) <= value < 1 << 63 else ["int", str(value)]
+        if kind in _SEQUENCES:
+            return [_SEQUENCES[kind], *(self._value(item) for item in value)]
+        if kind in _MAPPINGS:
+            return [_MAPPINGS[kind], *(self._value(part) for item in value.items() for part in item)]
+        if kind is MappingProxyType and not value:
+            return ["nothing"]
+        if kind is np.ndarray:
+            return ["array", value.dtype.str, value.tobytes()]
+        if kind is MethodType:
+            return ["method", self._number(value.__self__), value.__name__]
+        return ["at", self._number(value)]
+
+    def _number(self, each: Any) -> int:
+        number = self._numbers.get(id(each))
+        if number is None:
+            number = self._numbers[id(each)] = len(self._objects)
+            self._objects.append(each)
+        return number
+
+    def _kind(self, kind: type) -> tuple[str, list[str]]:
+        if kind not in self._kinds:
+            module = kind.__module__.removeprefix(_HOME)
+            if kind.__module__ == module or module not in MODULES:
+                raise JournalError(f"{kind.__module__}.{kind.__name__} cannot be part of a snapshot")
+            self._kinds[kind] = f"{module}:{kind.__name__}", fields_of(kind)
+        return self._kinds[kind]
+
+
+class _Reader:
+    def __init__(self, objects: list[Any]) -> None:
+        self._written = objects
+        self._objects = [self._make(name) for name, *_ in objects]
+
+    def read(self, roots: Any) -> dict[str, Any]:
+        for each, (_, *parts) in zip(self._objects, self._written, strict=True):
+            for name, value in zip(parts[::2], parts[1::2], strict=True):
+                object.__setattr__(each, name, self._value(value))
+        return self._value(roots)
+
+    def _make(self, name: str) -> Any:
+        module, _, kind = name.partition(":")
+        if module not in MODULES:
+            raise JournalError(f"a snapshot names {name!r}; classes come from {', '.join(MODULES)} alone")
+        made = getattr(import_module(_HOME + module), kind)
+        return made.__new__(made)
+
+    def _value(self, value: Any) -> Any:
+        if type(value) is not list:
+            return value
+        tag, *parts = value
+        if tag == "at":
+            return self._objects[parts[0]]
+        if tag in ("dict", "counter"):
+            items = [self._value(part) for part in parts]
+            return _MAKE[tag](dict(zip(items[::2], items[1::2], strict=True)))
+        if tag == "nothing":
+            return NOTHING
+        if tag == "array":
+            return np.frombuffer(parts[1], parts[0]).copy()
+        if tag == "method":
+            return getattr(self._objects[parts[0]], parts[1])
+        if tag == "int":
+            return int(parts[0])
+        return _MAKE[tag](self._value(part) for part in parts)
