@@ -15,6 +15,6 @@ if __name__ == "__main__":
 
     sys.exit(main())
 
-# Scripts of this folder find it before the standard library's module of the same name, and are given that one.
+# Scripts of this folder find it before the standard library's module of that name, and are given that one.
 _standard = SourceFileLoader("queue", f"{sysconfig.get_path('stdlib')}/queue.py")
 _standard.exec_module(sys.modules[__name__])

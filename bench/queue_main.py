@@ -25,13 +25,15 @@ Figures = dict[str, Any]
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Our transfer queue and the published one, in turn.")
-    parser.add_argument("--turns", type=int, default=1, help="times that both sides are run, one after another")
+    parser.add_argument(
+        "--turns", type=int, default=1, help="times that both sides are run, one after another"
+    )
     parser.add_argument("--rounds", type=int, default=5, help="rounds of each case within one run")
     parser.add_argument("--suites", nargs="+", choices=SUITES, default=list(SUITES))
     parser.add_argument("--peers", type=Path, default=ROOT.parent / "shared" / "bench" / "peers",
                         help="folder with transferqueue_bench.py")  # fmt: skip
     parser.add_argument("--peer-python", type=Path,
-                        help="Python that has TransferQueue; default: an environment made under .venv-peers")  # fmt: skip
+                        help="Python with TransferQueue; default: one made under .venv-peers")  # fmt: skip
     parser.add_argument("--no-peer", action="store_true", help="ours alone, without ratios to the peer")
     parser.add_argument("--output", type=Path, help="folder for logs; default: runs/bench/queue-<time>")
     return parser.parse_args()
@@ -42,7 +44,16 @@ def ours(args: argparse.Namespace, folder: Path) -> Figures:
     out = folder / "ours.json"
     suites = ",".join(args.suites)
     call(
-        [sys.executable, BENCH / "queue_ours.py", "--suite", suites, "--rounds", str(args.rounds), "--out", out],
+        [
+            sys.executable,
+            BENCH / "queue_ours.py",
+            "--suite",
+            suites,
+            "--rounds",
+            str(args.rounds),
+            "--out",
+            out,
+        ],
         folder,
         "ours.txt",
     )
@@ -141,6 +152,8 @@ def main() -> int:
     terms = medians([own_terms(turn["ours"]) for turn in turns])
     print(table(measured, terms), flush=True)
     print(
-        json.dumps({"cores": cores, "machine": platform.platform(), "turns": turns, "ratios": measured | terms})
+        json.dumps(
+            {"cores": cores, "machine": platform.platform(), "turns": turns, "ratios": measured | terms}
+        )
     )
     return 0

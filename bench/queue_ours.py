@@ -49,7 +49,10 @@ def bytes_table(name: str) -> TableSpec:
 
 
 def relay_table(name: str) -> TableSpec:
-    columns = (Column(name="x", dtype="list<int8>"), *(Column(name=n, dtype="float32") for n in ("reward", "ref")))
+    columns = (
+        Column(name="x", dtype="list<int8>"),
+        *(Column(name=n, dtype="float32") for n in ("reward", "ref")),
+    )
     tasks = (
         Task(name=f"{name}_reward", reads=("x",), writes=("reward",)),
         Task(name=f"{name}_ref", reads=("x",), writes=("ref",)),

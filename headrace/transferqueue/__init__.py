@@ -7,6 +7,7 @@ loaded on first use, so that a graph can name its columns without Arrow or ZeroM
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from headrace.transferqueue.sampling import SamplerKind, Sampling
 from headrace.transferqueue.schema import Column, Dtype, TableSpec, Task, TaskKind
 
 if TYPE_CHECKING:
@@ -50,6 +51,8 @@ __all__ = [
     "Refused",
     "Rows",
     "RowsGone",
+    "SamplerKind",
+    "Sampling",
     "SchemaError",
     "Stats",
     "StepRefused",

@@ -22,7 +22,7 @@ from headrace.transferqueue.records import Publication
 from headrace.transferqueue.rows import Lease, Rows, pick
 from headrace.transferqueue.schema import TableSpec
 from headrace.transferqueue.stats import Stats
-from headrace.transferqueue.wire import pack, pack_ints, unpack, unpack_ints
+from headrace.transferqueue.wire import pack, pack_floats, pack_ints, unpack, unpack_ints
 
 Uids = Sequence[int] | np.ndarray
 
@@ -125,6 +125,7 @@ class Client:
             "lease": None if lease is None else lease.id,
             "lengths": {k: pack_ints(v) for k, v in aligned_lengths(spec, arrays, rows).items()},
             "floors": None,
+            "figures": {k: pack_floats(arrays[k].to_numpy()) for k in spec.figures if k in arrays},
             "timeout_s": timeout_s,
         }
         if spec.versions is not None and spec.versions.name in arrays:
@@ -135,14 +136,23 @@ class Client:
             self._compare(table, batch, rows, answer)
             await self._write(batch, fields, known_same=True)
 
-    async def lease(self, task: str, want: int, *, version: int | None = None, timeout_s: float) -> Lease:
+    async def lease(
+        self,
+        task: str,
+        want: int,
+        *,
+        version: int | None = None,
+        rank: int | None = None,
+        timeout_s: float,
+    ) -> Lease:
         """Up to `want` rows of the task's table, at least one; a whole group where the task needs it.
 
         Returns as soon as one unit is available, and never waits to fill `want`. `version`: for a begin
-        task the one that the replica serves, for a train task the step (None: the one due). Raises
-        WaitTimeout, naming what is missing and who owes it, or EndOfData.
+        task the one that the replica serves, for a train task the step (None: the one due). `rank`: whose
+        share, where the task is balanced over data-parallel ranks. Raises WaitTimeout, naming what is
+        missing and who owes it, or EndOfData.
         """
-        fields = {"task": task, "want": want, "version": version, "timeout_s": timeout_s}
+        fields = {"task": task, "want": want, "version": version, "rank": rank, "timeout_s": timeout_s}
         body = await self._connection.request("lease", fields)
         self._held[body["lease"]] = (body["table"], set(unpack_ints(body["uids"])))
         self._connection.quicken(body["lease_s"] / 3)

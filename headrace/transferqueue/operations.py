@@ -13,7 +13,7 @@ from headrace.transferqueue.records import Block, Entry, Held, Publication, Row
 from headrace.transferqueue.schema import TableSpec
 from headrace.transferqueue.stats import Stats
 from headrace.transferqueue.table import Table
-from headrace.transferqueue.wire import pack_ints, unpack_ints
+from headrace.transferqueue.wire import Arguments, pack_ints, unpack_floats, unpack_ints
 
 Body = dict[str, Any]
 
@@ -95,12 +95,13 @@ def lease(hub: Hub, call: Call) -> Body | None:
     arguments = call.arguments
     task, want = arguments.text("task"), arguments.integer("want")
     version = arguments.integer("version") if arguments.has("version") else None
+    rank = arguments.integer("rank") if arguments.has("rank") else None
     table = hub.table_of(task)
     if want < 1:
         raise SchemaError(f"want is {want}; at least 1 row must be asked for")
 
     def attempt() -> Body | None:
-        held = table.lease(hub.now, task, want, holder=call.session.holder, version=version)
+        held = table.lease(hub.now, task, want, holder=call.session.holder, version=version, rank=rank)
         return None if held is None else _lease_body(table, held)
 
     return hub.wait(call, ("task", task), attempt, lambda: why_no_lease(table, task, version=version))
@@ -244,7 +245,9 @@ def _entry(hub: Hub, table: Table, call: Call) -> Entry:
     lengths = {str(label): unpack_ints(packed) for label, packed in arguments.mapping("lengths").items()}
     groups = arguments.uids("groups") if arguments.has("groups") else None
     floors = arguments.uids("floors") if arguments.has("floors") else None
-    sizes = {len(values) for values in (*lengths.values(), groups, floors) if values is not None}
+    figures = _figures(table, arguments)
+    counted = (*lengths.values(), *figures.values(), groups, floors)
+    sizes = {len(values) for values in counted if values is not None}
     if not uids or not columns or sizes - {len(uids)}:
         raise SchemaError(
             f"a put of {len(uids)} rows and {len(names)} columns has {sorted(sizes)} figures per row"
@@ -261,8 +264,16 @@ def _entry(hub: Hub, table: Table, call: Call) -> Entry:
         lease=lease,
         floors=floors,
         lengths=lengths,
+        figures=figures,
         known_same=known_same,
     )
+
+
+def _figures(table: Table, arguments: Arguments) -> dict[str, list[float]]:
+    if not arguments.has("figures"):
+        return {}
+    packed = arguments.mapping("figures")
+    return {name: unpack_floats(packed[name]) for name in table.spec.figures if name in packed}
 
 
 def _write(hub: Hub, table: Table, entry: Entry) -> Body:

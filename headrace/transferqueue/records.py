@@ -92,6 +92,8 @@ class Row:
     """Committed with a step; it stays while another task still has to read it."""
     cells: tuple[tuple[Block, int], ...] = ()
     lengths: Mapping[str, int] = field(default_factory=_nothing)
+    figures: Mapping[str, float] = field(default_factory=_nothing)
+    """Values of the columns by which some task orders its rows."""
     failures: Mapping[int, int] = field(default_factory=_nothing)
     """Failed leases by task index."""
     leases: "Mapping[int, Held]" = field(default_factory=_nothing)
@@ -132,6 +134,8 @@ class Entry:
     """Least entry of `versions` per row, -1 for an empty cell; None: the put has no such column."""
     lengths: dict[str, list[int]] = field(default_factory=dict)
     """Cell lengths by `aligned` label."""
+    figures: dict[str, list[float]] = field(default_factory=dict)
+    """Values of those of the put's columns by which a task orders its rows."""
     known_same: bool = False
     """The client compared the cells that were there already and found the same bytes."""
 

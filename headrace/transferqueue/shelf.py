@@ -99,6 +99,8 @@ class Shelf:
             row.cells = (*row.cells, (block, index))
             if entry.lengths:
                 row.lengths = {**row.lengths, **{name: all_[index] for name, all_ in entry.lengths.items()}}
+            if entry.figures:
+                row.figures = {**row.figures, **{name: all_[index] for name, all_ in entry.figures.items()}}
             if entry.floors is not None and entry.floors[index] >= 0:
                 row.version = entry.floors[index]
             changed.append(row)

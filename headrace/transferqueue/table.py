@@ -8,6 +8,7 @@ consequences in `effects()`. Time is an argument, in seconds of any monotonic cl
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from headrace.transferqueue.errors import EndOfData, LeaseLost, Refused, RowsGone, SchemaError, StepRefused
 from headrace.transferqueue.flow import Flow
@@ -67,18 +68,29 @@ class Table:
         self._on_written(entry, self.shelf.write(entry, rows))
         return []
 
-    def lease(self, now: float, task: str, want: int, *, holder: str, version: int | None) -> Held | None:
+    def lease(
+        self,
+        now: float,
+        task: str,
+        want: int,
+        *,
+        holder: str,
+        version: int | None,
+        rank: int | None = None,
+    ) -> Held | None:
         """Up to `want` rows in whole lots, at least one lot; None: nothing may be leased now.
 
         Raises EndOfData when nothing ever will be, StepRefused on a version that is not due.
         """
         flow = self.flows[task]
         at = self._lease_version(flow, version)
+        ask = flow.ask(at, rank, ended=self.ended)
         held = self.leases.draft(now, flow.index, holder)
-        while len(held.rows) < want and (lot := flow.head(at)) is not None:
+        while len(held.rows) < want and (lot := flow.head(ask)) is not None:
             members = flow.rows_of(lot)
             if held.rows and len(held.rows) + len(members) > want:
                 break
+            flow.sampler.taken(lot, ask)
             for row in members:
                 flow.take(row, held)
                 self._on_leased(flow, row, at)
@@ -104,7 +116,10 @@ class Table:
             )
         for row in rows:
             flow.give_back(row)
-            self._finish(flow, row)
+            if not flow.sampler.again(row):
+                self._finish(flow, row)
+            elif flow.offer(row):
+                self._wake((flow,))
         self.leases.close_if_empty(held)
 
     def release(
@@ -200,6 +215,10 @@ class Table:
         for row in dict.fromkeys(rows):
             self._remove(row)
             self.ledger.drop(row.uid, reason)
+
+    def sampler_states(self) -> dict[str, dict[str, Any]]:
+        """What each task's sampler must remember, as JSON; see `Sampler.state`."""
+        return {name: flow.sampler.state() for name, flow in self.flows.items()}
 
     def effects(self) -> Effects:
         """What the events since the last call make possible; the caller owes the consequences."""

@@ -123,6 +123,21 @@ def unpack_ints(data: bytes) -> list[int]:
     return np.frombuffer(data, "<i8").tolist()
 
 
+def pack_floats(values: np.ndarray) -> bytes:
+    """float64, little-endian."""
+    return values.astype("<f8").tobytes()
+
+
+def unpack_floats(data: Any) -> list[float]:
+    """WireError unless they are bytes of float64, none of them NaN."""
+    if not isinstance(data, bytes) or len(data) % 8:
+        raise WireError("figures are no float64 array")
+    values = np.frombuffer(data, "<f8")
+    if np.isnan(values).any():
+        raise WireError("a figure by which rows are ordered is NaN; it must be a number")
+    return values.tolist()
+
+
 def read_request(data: bytes) -> Request:
     """WireError unless it is a well-formed request."""
     match unpack(data):
