@@ -1,9 +1,9 @@
-"""Our transfer queue against the published TransferQueue 0.1.11: same rows, same batches, in turn, two cores.
+"""Our transfer queue against TransferQueue 0.1.11: same rows, same batches, in turn, two cores.
 
     python bench/queue.py --turns 1 --rounds 5
 
-Prints a table, and as the last line one JSON object; `ratios` holds ours over the peer's (times for latencies:
-theirs over ours), so that above 1 ours is better, each the median over the turns.
+Prints a table, and as the last line one JSON object; `ratios` holds ours over the peer's (for latencies
+theirs over ours): above 1 ours is better; each is the median over the turns.
 """
 
 import sys

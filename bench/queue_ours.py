@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace.transferqueue import Client, Column, Controller, Rows, TableSpec, Task
+from headrace.transferqueue import Client, Column, Controller, Dtype, Rows, TableSpec, Task
 from headrace.transferqueue.solitude import quiet_collector
 
 KIB, MIB = 1024, 1024 * 1024
@@ -116,7 +116,9 @@ async def rows_in_batches(client: Client, rounds: int) -> Figures:
                 raise ValueError(f"{label}: what came back is not what was put")
             await client.ack(lease)
             if turn:
-                puts.append(put_s), gets.append(get_s), copies.append(copy_s)
+                puts.append(put_s)
+                gets.append(get_s)
+                copies.append(copy_s)
         total = size * batch
         out[label] = {
             "put": rates(total, batch, puts),
@@ -136,7 +138,8 @@ async def latency(client: Client, tries: int = 200) -> Figures:
             put_s, _ = await timed(client.put(name, [uid], {"x": data}, groups=[uid]))
             get_s, (lease, _) = await timed(take(client, name, 1))
             await client.ack(lease)
-            puts.append(put_s), gets.append(get_s)
+            puts.append(put_s)
+            gets.append(get_s)
         out[label] = {"put": summary(puts), "get": summary(gets)}
     return out
 
@@ -156,7 +159,9 @@ async def stored_rows(client: Client) -> Figures:
     return out
 
 
-def own_case(batch: int, fields: int, length: int, mixed: bool) -> tuple[dict[str, Any], dict[str, str], int]:
+def own_case(
+    batch: int, fields: int, length: int, mixed: bool
+) -> tuple[dict[str, Any], dict[str, Dtype], int]:
     """The columns, their dtypes and the bytes of the peer's own workload."""
     random = np.random.default_rng(0)
     dense = (fields + 2) // 3 if mixed else fields
@@ -171,7 +176,9 @@ def own_case(batch: int, fields: int, length: int, mixed: bool) -> tuple[dict[st
     for i in range(fields - len(columns)):
         columns[f"text_{i}"] = [os.urandom(length * 2).hex() for _ in range(batch)]
         size += batch * length * 4
-    dtypes = {name: "string" if name.startswith("text") else "list<float32>" for name in columns}
+    dtypes: dict[str, Dtype] = {
+        name: "string" if name.startswith("text") else "list<float32>" for name in columns
+    }
     return columns, dtypes, size
 
 
@@ -189,7 +196,8 @@ async def own(client: Client, rounds: int) -> Figures:
             get_s, (lease, _) = await timed(take(client, name, batch))
             await client.ack(lease)
             if turn:
-                puts.append(put_s), gets.append(get_s)
+                puts.append(put_s)
+                gets.append(get_s)
         out[label] = {"bytes": size, "put": rates(size, batch, puts), "get": rates(size, batch, gets)}
     return out
 

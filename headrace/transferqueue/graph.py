@@ -18,7 +18,10 @@ from headrace.transferqueue.errors import JournalError
 from headrace.transferqueue.records import NOTHING
 
 _HOME = "headrace.transferqueue."
-MODULES = ("flow", "hub", "leases", "ledger", "ready", "records", "schema", "shelf", "staleness", "table")
+MODULES = (
+    *("flow", "hub", "leases", "ledger", "records", "sampling", "schema", "shelf", "staleness", "table"),
+    *("samplers.base", "samplers.balanced", "samplers.keys", "samplers.ordered", "samplers.replay"),
+)
 """Where the classes of a state may be defined, below this package."""
 
 _PLAIN = frozenset((type(None), bool, float, str, bytes))

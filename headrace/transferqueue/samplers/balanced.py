@@ -8,7 +8,7 @@ from typing import Any
 
 from headrace.transferqueue.records import Row
 from headrace.transferqueue.samplers.base import Ask, Lot, Setting, Stateless
-from headrace.transferqueue.samplers.keys import earliest_due, length, oldest
+from headrace.transferqueue.samplers.keys import EarliestDue, Oldest, length
 from headrace.transferqueue.samplers.ordered import Ordered
 
 
@@ -19,7 +19,7 @@ class Balanced(Stateless):
         self._setting = setting
         self._by = by
         self._waiting: dict[int, Lot] = {}
-        key = oldest if setting.window is None else earliest_due
+        key = Oldest() if setting.window is None else EarliestDue()
         self._dealt = [Ordered(setting, key) for _ in range(ranks)]
         self._tokens = [0] * ranks
         self._homes: dict[int, tuple[int, int]] = {}

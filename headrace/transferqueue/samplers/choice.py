@@ -2,7 +2,7 @@
 
 from headrace.transferqueue.samplers.balanced import Balanced
 from headrace.transferqueue.samplers.base import Key, Sampler, Setting
-from headrace.transferqueue.samplers.keys import earliest_due, most_urgent, oldest, shortest
+from headrace.transferqueue.samplers.keys import EarliestDue, MostUrgent, Oldest, Shortest
 from headrace.transferqueue.samplers.ordered import Gated, Ordered, Taken
 from headrace.transferqueue.samplers.replay import Replay
 from headrace.transferqueue.sampling import Sampling
@@ -17,10 +17,10 @@ def choose(task: Task, setting: Setting) -> Sampler:
     if sampling is not None and sampling.kind == "replay":
         return Replay(setting, uses=sampling.uses, seed=sampling.seed)
     if setting.window is None:
-        return Ordered(setting, _key(sampling, oldest))
+        return Ordered(setting, _key(sampling, Oldest()))
     if task.kind == "begin":
-        return Gated(setting, _key(sampling, oldest))
-    return Taken(setting, _key(sampling, earliest_due))
+        return Gated(setting, _key(sampling, Oldest()))
+    return Taken(setting, _key(sampling, EarliestDue()))
 
 
 def _key(sampling: Sampling | None, default: Key) -> Key:
@@ -28,9 +28,9 @@ def _key(sampling: Sampling | None, default: Key) -> Key:
         return default
     match sampling.kind:
         case "shortest_first":
-            return shortest(sampling.by)
+            return Shortest(sampling.by)
         case "priority":
-            return most_urgent(sampling.by)
+            return MostUrgent(sampling.by)
         case "earliest_deadline":
-            return earliest_due
-    return oldest
+            return EarliestDue()
+    return Oldest()

@@ -1,27 +1,45 @@
-"""What lots are ordered by: the least key is leased first."""
+"""What lots are ordered by, the least key first. Keys are plain data, so that a sampler can be kept."""
+
+from dataclasses import dataclass
 
 from headrace.transferqueue.records import Group, Row
-from headrace.transferqueue.samplers.base import Key, Lot, deadline
+from headrace.transferqueue.samplers.base import Lot, deadline
 
 
-def oldest(lot: Lot) -> tuple[float, ...]:
+@dataclass(frozen=True, slots=True)
+class Oldest:
     """The order in which rows were put."""
-    return (lot.serial,)
+
+    def __call__(self, lot: Lot) -> tuple[float, ...]:
+        return (lot.serial,)
 
 
-def earliest_due(lot: Lot) -> tuple[float, ...]:
+@dataclass(frozen=True, slots=True)
+class EarliestDue:
     """The unit due first; of those due together the lowest group."""
-    return deadline(lot), (lot.number if isinstance(lot, Group) else lot.group.number)
+
+    def __call__(self, lot: Lot) -> tuple[float, ...]:
+        return deadline(lot), (lot.number if isinstance(lot, Group) else lot.group.number)
 
 
-def shortest(label: str) -> Key:
+@dataclass(frozen=True, slots=True)
+class Shortest:
     """Fewest entries under an `aligned` label; a group counts all its rows."""
-    return lambda lot: (length(lot, label),)
+
+    label: str
+
+    def __call__(self, lot: Lot) -> tuple[float, ...]:
+        return (length(lot, self.label),)
 
 
-def most_urgent(column: str) -> Key:
+@dataclass(frozen=True, slots=True)
+class MostUrgent:
     """Highest figure in a scalar column; a group has that of its most urgent row."""
-    return lambda lot: (-max(row.figures.get(column, 0.0) for row in members(lot)),)
+
+    column: str
+
+    def __call__(self, lot: Lot) -> tuple[float, ...]:
+        return (-max(row.figures.get(self.column, 0.0) for row in members(lot)),)
 
 
 def length(lot: Lot, label: str) -> int:

@@ -1,6 +1,5 @@
 """Orders of leases as a table decides them, by hand."""
 
-import itertools
 import json
 from collections import Counter
 from collections.abc import Callable
@@ -8,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from headrace.transferqueue import Column, Sampling, SchemaError, TableSpec, Task
+from headrace.transferqueue import Column, Sampling, SchemaError, TableSpec, Task, graph
+from headrace.transferqueue.leases import LeaseIds
 from headrace.transferqueue.records import Block, Entry
 from headrace.transferqueue.table import Table
 
@@ -20,7 +20,7 @@ COLUMNS = (
 
 def make(sampling: Sampling | None, *, whole: bool = False) -> Table:
     task = Task(name="work", reads=("tokens",), sampling=sampling, needs_full_group=whole)
-    return Table(TableSpec(name="t", columns=COLUMNS, tasks=(task,)), lease_ids=itertools.count(1))
+    return Table(TableSpec(name="t", columns=COLUMNS, tasks=(task,)), lease_ids=LeaseIds())
 
 
 def put(table: Table, lengths: list[int], *, first: int = 0, size: int = 1, **more: Any) -> None:
@@ -130,6 +130,25 @@ def test_a_replay_goes_on_from_a_saved_state_as_if_nothing_had_happened() -> Non
     fresh.flows["work"].sampler.restore(state["work"])
     put(fresh, [1] * 5)
     assert Counter(first + replayed(fresh, 20)) == dict.fromkeys(range(5), 2)
+
+
+@pytest.mark.parametrize(
+    "sampling",
+    [
+        None,
+        Sampling(kind="shortest_first", by="answer"),
+        Sampling(kind="priority", by="urgency"),
+        Sampling(kind="token_balanced", by="answer", ranks=2),
+        Sampling(kind="replay", uses=2, seed=3),
+    ],
+)
+def test_a_table_that_is_kept_and_loaded_leases_in_the_same_order(sampling: Sampling | None) -> None:
+    table = make(sampling)
+    put(table, [5, 1, 9, 2, 2, 7], figures={"urgency": [1.0, 5.0, 2.0, 2.0, 9.0, 0.0]})
+    rank = 0 if sampling is not None and sampling.kind == "token_balanced" else None
+    table.ack(take(table, 1, rank=rank)[0], None)
+    loaded = graph.load(graph.dump({"table": table}))["table"]
+    assert take(loaded, 9, rank=rank)[1] == take(table, 9, rank=rank)[1]
 
 
 def refused(**task: Any) -> Callable[[], TableSpec]:
