@@ -17,13 +17,17 @@ if TYPE_CHECKING:
 
 Dtype = Literal[
     "bool",
+    "int8",
+    "uint8",
     "int32",
     "int64",
     "float32",
     "float64",
     "string",
     "json",
+    "list<bool>",
     "list<int8>",
+    "list<uint8>",
     "list<int32>",
     "list<int64>",
     "list<float32>",
@@ -41,6 +45,8 @@ class Column:
     dtype: Dtype
     aligned: str | None = None
     """Name of the length that this column shares, e.g. "response"; None: no relation."""
+    shape: tuple[int, ...] | None = None
+    """Every cell is a tensor of this shape, of a scalar dtype; None: scalars or lists."""
 
     def __post_init__(self) -> None:
         if self.dtype not in get_args(Dtype):
@@ -53,6 +59,14 @@ class Column:
                 "only list<...> columns may be aligned"
             )
 
+        if self.shape is not None and (
+            self.is_list() or self.dtype in ("string", "json") or not self.shape or min(self.shape) < 1
+        ):
+            raise SchemaError(
+                f"column {self.name!r} is {self.dtype} of shape {list(self.shape)}; a tensor has a scalar "
+                "dtype of numbers and a shape of at least one size, each at least 1"
+            )
+
     def is_list(self) -> bool:
         return self.dtype.startswith("list<")
 
@@ -61,7 +75,8 @@ class Column:
 
         Arrays (NumPy, Arrow, or anything with `__array__`) must have the exact type and pass without a
         copy. Python numbers are taken where nothing is lost, save that a Python float is rounded to
-        float32. Lists: a sequence with one array or list per row, or a 2-D array.
+        float32. Lists: a sequence with one array or list per row, or a 2-D array. Tensors: one array
+        [rows, *shape], or a sequence of arrays of the column's shape.
         """
         from headrace.transferqueue.arrays import to_arrow
 
@@ -157,7 +172,7 @@ class TableSpec:
     def from_wire(cls, data: Mapping[str, Any]) -> "TableSpec":
         """Raises SchemaError on a spec that is not one."""
         try:
-            columns = tuple(Column(**column) for column in data["columns"])
+            columns = tuple(_column_from_wire(column) for column in data["columns"])
             tasks = tuple(_task_from_wire(task) for task in data["tasks"])
             return cls(**{**data, "columns": columns, "tasks": tasks})
         except (TypeError, KeyError, AttributeError) as error:
@@ -221,6 +236,11 @@ class TableSpec:
             yield f"first_step is {self.first_step}; it must be at least 0"
         if not 0 < self.lease_s < math.inf:
             yield f"lease_s is {self.lease_s}; it must be a finite number of seconds above 0"
+
+
+def _column_from_wire(data: Mapping[str, Any]) -> Column:
+    shape = data.get("shape")
+    return Column(**{**data, "shape": None if shape is None else tuple(int(size) for size in shape)})
 
 
 def _task_from_wire(data: Mapping[str, Any]) -> Task:

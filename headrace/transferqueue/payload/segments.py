@@ -201,7 +201,7 @@ class SegmentReader:
         path = self._directory / name
         try:
             file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            mapping = mmap.mmap(file, 0, access=mmap.ACCESS_READ)
+            mapping = mmap.mmap(file, 0, access=mmap.ACCESS_COPY)
         except OSError as error:
             raise PayloadError(f"segment {path} cannot be read: {error}") from error
         return file, mapping
