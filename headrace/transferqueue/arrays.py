@@ -93,13 +93,21 @@ def list_lengths(array: pa.Array) -> np.ndarray:
 
 def smallest(array: pa.Array) -> np.ndarray:
     """int64 [n]: the least entry of each cell of an integer list column, -1 for an empty cell."""
+    return _reduced(array, np.minimum)
+
+
+def greatest(array: pa.Array) -> np.ndarray:
+    """int64 [n]: the greatest entry of each cell of an integer list column, -1 for an empty cell."""
+    return _reduced(array, np.maximum)
+
+
+def _reduced(array: pa.Array, reduction: np.ufunc) -> np.ndarray:
     offsets = array.offsets.to_numpy(zero_copy_only=False).astype(np.int64)
     values = array.values.to_numpy(zero_copy_only=False)
     result = np.full(len(array), -1, np.int64)
     filled = np.flatnonzero(np.diff(offsets))
     if len(filled):
-        ends = values[: offsets[-1]]
-        result[filled] = np.minimum.reduceat(ends, offsets[filled])
+        result[filled] = reduction.reduceat(values[: offsets[-1]], offsets[filled])
     return result
 
 

@@ -59,6 +59,8 @@ class BlockingClient:
     release = _blocking(Client.release)
     commit = _blocking(Client.commit)
     drop = _blocking(Client.drop)
+    rewind = _blocking(Client.rewind)
+    checkpointed = _blocking(Client.checkpointed)
     publish = _blocking(Client.publish)
     published = _blocking(Client.published)
     evict = _blocking(Client.evict)

@@ -10,6 +10,7 @@ a replay that does not give the same reply is refused, never guessed at.
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from headrace.transferqueue import graph
@@ -19,7 +20,8 @@ from headrace.transferqueue.journal import Fsync, Journal, Past
 from headrace.transferqueue.operations import OPERATIONS, PASSING
 from headrace.transferqueue.payload.custody import Custody
 from headrace.transferqueue.payload.segments import is_whole
-from headrace.transferqueue.records import Block
+from headrace.transferqueue.records import Block, Row
+from headrace.transferqueue.rewind import checkpointed
 from headrace.transferqueue.table import Table
 from headrace.transferqueue.wire import Arguments, Request, pack, unpack_all
 
@@ -96,7 +98,10 @@ class Chronicle:
             if not is_whole(self._directory / block.segment, block.offset, block.length, block.checksum)
         ]
         lost = {id(block) for block in torn}
-        rows = [row for row in table.shelf.rows.values() if any(id(block) in lost for block, _ in row.cells)]
+        rows = [row for row in _rows_of(table) if any(id(block) in lost for block, _ in row.cells)]
+        used = [row for row in rows if row.consumed]
+        if used and table.spec.train is not None:
+            checkpointed(table, table.spec.train.name, max(row.step for row in used) + 1)
         table.drop([row.uid for row in rows if not row.consumed], TORN)
         return [row.uid for row in rows]
 
@@ -130,11 +135,15 @@ def rehearse(past: Past, directory: Path) -> Hub:
 def blocks_of(table: Table) -> Iterator[Block]:
     """Every block that rows of the table need, once."""
     seen: set[int] = set()
-    for row in table.shelf.rows.values():
+    for row in _rows_of(table):
         for block, _ in row.cells:
             if id(block) not in seen:
                 seen.add(id(block))
                 yield block
+
+
+def _rows_of(table: Table) -> Iterator[Row]:
+    return chain(table.shelf.rows.values(), table.history.kept())
 
 
 class _Given:

@@ -13,7 +13,14 @@ import numpy as np
 import pyarrow as pa
 import zmq
 
-from headrace.transferqueue.arrays import aligned_lengths, arrow_schema, same_bytes, smallest, to_arrays
+from headrace.transferqueue.arrays import (
+    aligned_lengths,
+    arrow_schema,
+    greatest,
+    same_bytes,
+    smallest,
+    to_arrays,
+)
 from headrace.transferqueue.connection import Connection
 from headrace.transferqueue.errors import ControllerUnreachable, QueueError, SchemaError, WriteConflict
 from headrace.transferqueue.payload.gather import gather
@@ -130,6 +137,7 @@ class Client:
         }
         if spec.versions is not None and spec.versions.name in arrays:
             fields["floors"] = pack_ints(smallest(arrays[spec.versions.name]))
+            fields["ceilings"] = pack_ints(greatest(arrays[spec.versions.name]))
         batch = pa.record_batch(list(arrays.values()), arrow_schema(spec, list(arrays)))
         answer = await self._write(batch, fields, known_same=False)
         if answer:
@@ -205,14 +213,32 @@ class Client:
         for lease in [lease for lease, (name, _) in self._held.items() if name == table]:
             self._settle(lease, uids)
 
-    async def publish(self, policy: str, version: int, checksum: str) -> None:
-        """A new version of a policy can be pulled; versions only grow, and a repeat changes nothing."""
-        await self._connection.request(
-            "publish", {"policy": policy, "version": version, "checksum": checksum}
-        )
+    async def rewind(self, task: str, step: int) -> None:
+        """The trainer is back at a checkpoint of `step`: it will be handed the rows of the steps from there
+        on again, the same batches in the same order, and the task's leases end.
+
+        StepRefused where rows of those steps are gone, Refused where the table is not `rewindable`.
+        """
+        await self._connection.request("rewind", {"task": task, "step": step})
+
+    async def checkpointed(self, task: str, step: int) -> None:
+        """A checkpoint that holds the steps below `step` is safe: their rows may go. To be called once it
+        is on disk, with the oldest checkpoint that one would still come back to."""
+        await self._connection.request("checkpointed", {"task": task, "step": step})
+
+    async def publish(self, policy: str, version: int, checksum: str) -> int:
+        """A new version of a policy can be pulled; versions only grow, and a repeat changes nothing.
+
+        After `rewind` to step c the versions from c on are published again. One whose checksum is another
+        than before begins a new timeline there: rows with a part of the lost versions are dropped, and
+        their number is returned; else 0.
+        """
+        fields = {"policy": policy, "version": version, "checksum": checksum}
+        return (await self._connection.request("publish", fields))["lost"]
 
     async def published(self, policy: str, *, after: int, timeout_s: float) -> Publication:
-        """The newest version once it is above `after` (-1: any); WaitTimeout if it does not come."""
+        """The newest version once it is above `after` (-1: any), or whatever it is where a new timeline began
+        that this client was not told of; WaitTimeout if it does not come."""
         fields = {"policy": policy, "after": after, "timeout_s": timeout_s}
         return Publication(**await self._connection.request("published", fields))
 

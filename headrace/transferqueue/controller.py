@@ -60,7 +60,8 @@ class Controller:
         """What a durable queue found when it started; None before, or in memory."""
         self._directory = directory
         self._context = context or zmq.Context.instance()
-        self._durable, self._fsync = durability == "disk", fsync
+        self._durable = durability == "disk"
+        self._fsync: Fsync = fsync
         self._fault = fault
         self._hub: Hub
         self._chronicle: Chronicle | None = None

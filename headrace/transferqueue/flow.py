@@ -46,6 +46,10 @@ class Flow:
         """The lot to lease next; None: none may be leased now."""
         return self.sampler.head(ask)
 
+    def taken(self, rows: list[Row], ask: Ask) -> None:
+        """The rows of the head are about to be leased."""
+        self.sampler.taken(rows[0].group if self.task.needs_full_group else rows[0], ask)
+
     def rows_of(self, lot: Lot) -> list[Row]:
         return rows_of(lot, self.bit)
 
@@ -89,6 +93,11 @@ class Flow:
         if not self.leased[held.holder]:
             del self.leased[held.holder]
         return held
+
+    def reopen(self, row: Row) -> None:
+        """What the task had finished is to be done again; `offer` follows."""
+        row.done &= ~self.bit
+        self.join(row)
 
     def finish(self, row: Row) -> bool:
         """The task is done with the row; True: its group became a lot by it."""

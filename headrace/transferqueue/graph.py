@@ -19,7 +19,20 @@ from headrace.transferqueue.records import NOTHING
 
 _HOME = "headrace.transferqueue."
 MODULES = (
-    *("flow", "hub", "leases", "ledger", "records", "sampling", "schema", "shelf", "staleness", "table"),
+    *(
+        "flow",
+        "history",
+        "hub",
+        "leases",
+        "ledger",
+        "publications",
+        "records",
+        "sampling",
+        "schema",
+        "shelf",
+        "staleness",
+        "table",
+    ),
     *("samplers.base", "samplers.balanced", "samplers.keys", "samplers.ordered", "samplers.replay"),
 )
 """Where the classes of a state may be defined, below this package."""

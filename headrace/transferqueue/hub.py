@@ -20,7 +20,7 @@ from headrace.transferqueue.errors import (
 )
 from headrace.transferqueue.leases import LeaseIds
 from headrace.transferqueue.payload.custody import Custody
-from headrace.transferqueue.records import Publication
+from headrace.transferqueue.publications import Publications
 from headrace.transferqueue.table import Table
 from headrace.transferqueue.waits import Wait, Waits
 from headrace.transferqueue.wire import Arguments, Request, write_error, write_reply
@@ -36,6 +36,8 @@ class Session:
     holder: str
     since: int = 0
     """Oldest request that the client may still wait for; what is older was answered and seen."""
+    timelines: dict[str, int] = field(default_factory=dict)
+    """By policy: the one whose newest version it was last told of."""
     replies: dict[int, bytes] = field(default_factory=dict)
     """Answers that the client may not have seen, by request id."""
 
@@ -95,7 +97,7 @@ class Hub:
         self.record = record
         self.tables: dict[str, Table] = {}
         self.tables_by_task: dict[str, Table] = {}
-        self.policies: dict[str, Publication] = {}
+        self.policies: dict[str, Publications] = {}
         self.sessions: dict[bytes, Session] = {}
         self.waits = Waits()
         self.malformed = 0

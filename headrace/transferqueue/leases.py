@@ -45,6 +45,9 @@ class Leases:
         self._held[held.id] = held
         heappush(self._deadlines, (held.deadline_s, held.id))
 
+    def holds(self, lease: int) -> bool:
+        return lease in self._held
+
     def get(self, lease: int) -> Held:
         """LeaseLost when it has ended."""
         held = self._held.get(lease)

@@ -3,13 +3,17 @@
 Each takes its arguments by type from the call and gives the body of the reply, or None when it waits.
 """
 
+from dataclasses import asdict, replace
 from typing import Any
 
+from headrace.transferqueue import rewind as rewinding
 from headrace.transferqueue.census import table_stats
 from headrace.transferqueue.errors import QueueError, Refused, SchemaError, StepRefused
 from headrace.transferqueue.explain import why_no_lease, why_no_room
 from headrace.transferqueue.hub import Call, Hub, Operation
+from headrace.transferqueue.publications import Publications
 from headrace.transferqueue.records import Block, Entry, Held, Publication, Row
+from headrace.transferqueue.rewind import fork
 from headrace.transferqueue.schema import TableSpec
 from headrace.transferqueue.stats import Stats
 from headrace.transferqueue.table import Table
@@ -47,7 +51,7 @@ def create(hub: Hub, call: Call) -> Body:
     spec = TableSpec.from_wire(call.arguments.mapping("spec"))
     known = hub.tables.get(spec.name)
     if known is not None:
-        if known.spec != spec:
+        if replace(known.spec, first_step=spec.first_step) != spec:
             raise Refused(f"table {spec.name!r} exists with another spec: {known.spec}; it got {spec}")
         return {}
     taken = [task.name for task in spec.tasks if task.name in hub.tables_by_task]
@@ -56,8 +60,9 @@ def create(hub: Hub, call: Call) -> Body:
         raise Refused(f"task {taken[0]!r} of table {spec.name!r} is a task of table {other!r} already")
     table = hub.tables[spec.name] = Table(spec, lease_ids=hub.lease_ids)
     hub.tables_by_task.update(dict.fromkeys(table.flows, table))
-    if spec.policy in hub.policies:
-        table.publish(hub.policies[spec.policy].version)
+    newest = _newest(hub, spec.policy or "")
+    if newest is not None:
+        table.publish(newest.version)
     return {}
 
 
@@ -99,6 +104,8 @@ def lease(hub: Hub, call: Call) -> Body | None:
     table = hub.table_of(task)
     if want < 1:
         raise SchemaError(f"want is {want}; at least 1 row must be asked for")
+    if table.flows[task].task.kind == "begin":
+        _require_told(hub, call, table)
 
     def attempt() -> Body | None:
         held = table.lease(hub.now, task, want, holder=call.session.holder, version=version, rank=rank)
@@ -139,37 +146,33 @@ def drop(hub: Hub, call: Call) -> Body:
 
 
 def publish(hub: Hub, call: Call) -> Body:
+    """Tells of a version; `lost` are rows of a history that it did not come to again."""
     arguments = call.arguments
-    new = Publication(
-        policy=arguments.text("policy"),
-        version=arguments.integer("version"),
-        checksum=arguments.text("checksum"),
-    )
-    old = hub.policies.get(new.policy)
-    if old is not None and (new.version < old.version or (new.version == old.version and new != old)):
-        raise StepRefused(
-            f"policy {new.policy!r} is at version {old.version} with checksum {old.checksum}; version "
-            f"{new.version} with checksum {new.checksum} does not follow it"
-        )
-    hub.policies[new.policy] = new
+    policy, version = arguments.text("policy"), arguments.integer("version")
+    known = hub.policies.get(policy) or Publications(policy)
+    forked = known.publish(version, arguments.text("checksum"))
+    hub.policies[policy] = known
+    lost = 0
     for table in hub.tables.values():
-        if table.spec.policy == new.policy:
-            table.publish(new.version)
-    hub.retry(("policy", new.policy))
-    return {}
+        if table.spec.policy == policy:
+            lost += len(fork(table, version)) if forked else 0
+            table.publish(version)
+    hub.retry(("policy", policy))
+    return {"lost": lost}
 
 
 def published(hub: Hub, call: Call) -> Body | None:
     policy, after = call.arguments.text("policy"), call.arguments.integer("after")
 
     def attempt() -> Body | None:
-        newest = hub.policies.get(policy)
-        if newest is None or newest.version <= after:
+        newest = _newest(hub, policy)
+        if newest is None or (newest.version <= after and _is_told(call, newest)):
             return None
-        return {"policy": policy, "version": newest.version, "checksum": newest.checksum}
+        call.session.timelines[policy] = newest.timeline
+        return asdict(newest)
 
     def why() -> str:
-        newest = hub.policies.get(policy)
+        newest = _newest(hub, policy)
         known = "it was never published" if newest is None else f"the newest is {newest.version}"
         return f"no version of policy {policy!r} after {after}: {known}; its trainer owes it"
 
@@ -181,6 +184,24 @@ def evict(hub: Hub, call: Call) -> Body:
     for client in [client for client, session in hub.sessions.items() if session.holder == holder]:
         hub.forget(client)
     return {"rows": sum(table.evict(holder, reason) for table in hub.tables.values())}
+
+
+def rewind(hub: Hub, call: Call) -> Body:
+    task, step = call.arguments.text("task"), call.arguments.integer("step")
+    table = hub.table_of(task)
+    rewinding.rewind(table, task, step)
+    if table.spec.policy in hub.policies:
+        hub.policies[table.spec.policy].rewind(step)
+    return {}
+
+
+def checkpointed(hub: Hub, call: Call) -> Body:
+    task, step = call.arguments.text("task"), call.arguments.integer("step")
+    table = hub.table_of(task)
+    rewinding.checkpointed(table, task, step)
+    if table.spec.policy in hub.policies:
+        hub.policies[table.spec.policy].cover(step)
+    return {}
 
 
 def set_staleness(hub: Hub, call: Call) -> Body:
@@ -196,7 +217,7 @@ def end(hub: Hub, call: Call) -> Body:
 def stats(hub: Hub, call: Call) -> Body:
     return Stats(
         tables={name: table_stats(table, hub.now) for name, table in hub.tables.items()},
-        policies={name: publication.version for name, publication in hub.policies.items()},
+        policies={name: known.newest.version for name, known in hub.policies.items() if known.newest},
         segments=len(hub.custody),
         segment_bytes=hub.custody.size,
         clients=len(hub.sessions),
@@ -223,14 +244,34 @@ OPERATIONS: dict[str, Operation] = {
         publish,
         published,
         evict,
+        rewind,
+        checkpointed,
         set_staleness,
         end,
         stats,
     )
 }
 
-PASSING = frozenset(("pulse", "cancel", "describe", "published", "stats"))
+PASSING = frozenset(("pulse", "cancel", "describe", "stats"))
 """Operations that leave nothing which a restart would have to bring back."""
+
+
+def _newest(hub: Hub, policy: str) -> Publication | None:
+    return hub.policies[policy].newest if policy in hub.policies else None
+
+
+def _is_told(call: Call, newest: Publication) -> bool:
+    """Whether the client knows of the timeline that `newest` is on."""
+    return call.session.timelines.get(newest.policy, 0) >= newest.timeline
+
+
+def _require_told(hub: Hub, call: Call, table: Table) -> None:
+    newest = _newest(hub, table.spec.policy or "")
+    if newest is not None and not _is_told(call, newest):
+        raise StepRefused(
+            f"timeline {newest.timeline} of policy {newest.policy!r} began and {call.session.holder!r} was "
+            f"not told: ask for what is published, load version {newest.version} and lease again"
+        )
 
 
 def _some_uids(call: Call) -> list[int] | None:
@@ -245,8 +286,9 @@ def _entry(hub: Hub, table: Table, call: Call) -> Entry:
     lengths = {str(label): unpack_ints(packed) for label, packed in arguments.mapping("lengths").items()}
     groups = arguments.uids("groups") if arguments.has("groups") else None
     floors = arguments.uids("floors") if arguments.has("floors") else None
+    ceilings = arguments.uids("ceilings") if arguments.has("ceilings") else None
     figures = _figures(table, arguments)
-    counted = (*lengths.values(), *figures.values(), groups, floors)
+    counted = (*lengths.values(), *figures.values(), groups, floors, ceilings)
     sizes = {len(values) for values in counted if values is not None}
     if not uids or not columns or sizes - {len(uids)}:
         raise SchemaError(
@@ -263,6 +305,7 @@ def _entry(hub: Hub, table: Table, call: Call) -> Entry:
         groups=groups,
         lease=lease,
         floors=floors,
+        ceilings=ceilings,
         lengths=lengths,
         figures=figures,
         known_same=known_same,

@@ -31,7 +31,9 @@ class Block:
     columns: int = 0
     """Bits of the columns that it holds."""
     live: int = 0
-    """Rows that still need it."""
+    """Rows in the table that need it."""
+    kept: int = 0
+    """Rows that left it and may come back."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -67,6 +69,8 @@ class Group:
     """By task: rows not done with."""
     ready: list[int] = field(default_factory=list)
     """By task: rows that may be leased now."""
+    kept: int = 0
+    """Rows that left the table and may come back; its number stays taken."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -88,8 +92,12 @@ class Row:
     version: int = -1
     carry: bytes | None = None
     """Packed by the client that handed the row back; never decoded here."""
-    consumed: bool = False
-    """Committed with a step; it stays while another task still has to read it."""
+    newest: int = -1
+    """Greatest version of its tokens; `version` is the least."""
+    step: int = -1
+    """The one that consumed it; -1: none has. It stays while another task still has to read it."""
+    kept: bool = False
+    """It has left the table, and waits for a checkpoint that covers its step."""
     cells: tuple[tuple[Block, int], ...] = ()
     lengths: Mapping[str, int] = field(default_factory=_nothing)
     figures: Mapping[str, float] = field(default_factory=_nothing)
@@ -98,6 +106,10 @@ class Row:
     """Failed leases by task index."""
     leases: "Mapping[int, Held]" = field(default_factory=_nothing)
     """Who holds it, by task index."""
+
+    @property
+    def consumed(self) -> bool:
+        return self.step >= 0
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -118,6 +130,8 @@ class Publication:
     policy: str
     version: int
     checksum: str
+    timeline: int = 0
+    """Grows by one where a trainer that went back came to another result than before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,6 +146,8 @@ class Entry:
     lease: int | None = None
     floors: list[int] | None = None
     """Least entry of `versions` per row, -1 for an empty cell; None: the put has no such column."""
+    ceilings: list[int] | None = None
+    """Greatest entry of it; None: as `floors`."""
     lengths: dict[str, list[int]] = field(default_factory=dict)
     """Cell lengths by `aligned` label."""
     figures: dict[str, list[float]] = field(default_factory=dict)

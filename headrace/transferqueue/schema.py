@@ -120,6 +120,9 @@ class TableSpec:
     """Live rows beyond which a producer of new rows waits."""
     max_bytes: int = 1 << 30
     """Live payload bytes beyond which a producer of new rows waits."""
+    rewindable: bool = False
+    """Rows of committed steps are kept until `checkpointed` covers them, so that `rewind` can hand them out
+    again; they take no part in the two limits above, so checkpoint often enough for the space there is."""
     max_attempts: int = 3
     """Leases of one row that may fail before it is quarantined."""
     lease_s: float = 60.0

@@ -103,6 +103,7 @@ class Shelf:
                 row.figures = {**row.figures, **{name: all_[index] for name, all_ in entry.figures.items()}}
             if entry.floors is not None and entry.floors[index] >= 0:
                 row.version = entry.floors[index]
+                row.newest = (entry.ceilings or entry.floors)[index]
             changed.append(row)
         block.columns = columns
         block.live = len(changed)
@@ -112,26 +113,56 @@ class Shelf:
             self._freed.append(block)
         return changed
 
-    def discard(self, row: Row) -> None:
-        """The row leaves, and with it its claim on its blocks."""
+    def discard(self, row: Row, *, keep: bool = False) -> None:
+        """The row leaves, and with it its claim on its blocks, unless they are to `keep` for it."""
         del self.rows[row.uid]
         group = row.group
         del group.rows[row.uid]
-        if not group.rows:
-            del self._groups[group.number]
+        row.kept = keep
+        group.kept += keep
+        self._drop_if_empty(group)
         self.consumed -= row.consumed
         self._room = True
         for block, _ in row.cells:
             block.live -= 1
+            block.kept += keep
             if not block.live:
                 self.bytes -= block.length
-                self._freed.append(block)
+            self._free_if_unused(block)
+
+    def forget(self, row: Row) -> None:
+        """A row that was kept will not come back."""
+        row.kept = False
+        row.group.kept -= 1
+        self._drop_if_empty(row.group)
+        for block, _ in row.cells:
+            block.kept -= 1
+            self._free_if_unused(block)
+
+    def restore(self, row: Row) -> None:
+        """A row that was kept is in the table again."""
+        row.kept = False
+        row.group.kept -= 1
+        row.group.rows[row.uid] = self.rows[row.uid] = row
+        for block, _ in row.cells:
+            block.kept -= 1
+            block.live += 1
+            if block.live == 1:
+                self.bytes += block.length
 
     def drain(self) -> tuple[tuple[Block, ...], bool]:
         """Blocks freed since the last call, and whether rows left."""
         freed, room = tuple(self._freed), self._room
         self._freed, self._room = [], False
         return freed, room
+
+    def _drop_if_empty(self, group: Group) -> None:
+        if not group.rows and not group.kept:
+            del self._groups[group.number]
+
+    def _free_if_unused(self, block: Block) -> None:
+        if not block.live and not block.kept:
+            self._freed.append(block)
 
     def _check_new_groups(self, numbers: list[int]) -> None:
         known = sorted({number for number in numbers if number in self._groups})

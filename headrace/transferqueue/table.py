@@ -10,11 +10,14 @@ consequences in `effects()`. Time is an argument, in seconds of any monotonic cl
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from headrace.transferqueue.errors import EndOfData, LeaseLost, Refused, RowsGone, SchemaError, StepRefused
+from headrace.transferqueue.checks import check_lengths, check_versions, held_rows, whole_units
+from headrace.transferqueue.errors import EndOfData, Refused, RowsGone, SchemaError, StepRefused
 from headrace.transferqueue.flow import Flow
+from headrace.transferqueue.history import History
 from headrace.transferqueue.leases import Leases
 from headrace.transferqueue.ledger import Ledger
 from headrace.transferqueue.records import Effects, Entry, Held, Row, Unit
+from headrace.transferqueue.samplers.base import Ask
 from headrace.transferqueue.schema import TableSpec
 from headrace.transferqueue.shelf import Shelf
 from headrace.transferqueue.staleness import Window
@@ -37,6 +40,7 @@ class Table:
             self.window = Window(
                 units_per_step=spec.units_per_step, staleness=spec.staleness, first_step=spec.first_step
             )
+        self.history = History(spec.first_step)
         self.flows = self._make_flows()
         self.newest_version = spec.first_step
         self.ended = False
@@ -61,7 +65,7 @@ class Table:
         else:
             rows = self._rows_to_write(entry)
             self._check_versions(entry, rows)
-            self._check_lengths(entry, rows)
+            check_lengths(entry, rows)
             written = [row for row in rows if row.written & entry.columns]
             if written and not entry.known_same:
                 return written
@@ -86,11 +90,10 @@ class Table:
         at = self._lease_version(flow, version)
         ask = flow.ask(at, rank, ended=self.ended)
         held = self.leases.draft(now, flow.index, holder)
-        while len(held.rows) < want and (lot := flow.head(ask)) is not None:
-            members = flow.rows_of(lot)
+        while len(held.rows) < want and (members := self._next(flow, ask)):
             if held.rows and len(held.rows) + len(members) > want:
                 break
-            flow.sampler.taken(lot, ask)
+            flow.taken(members, ask)
             for row in members:
                 flow.take(row, held)
                 self._on_leased(flow, row, at)
@@ -189,18 +192,20 @@ class Table:
             raise Refused(f"task {task!r} is of kind {flow.task.kind}; only a train task commits steps")
         if self.ledger.is_repeat(step, uids):
             return
-        rows = self._held_rows(flow, uids, holder)
-        units = self._whole_units(step, rows)
-        label = self._length_label()
+        rows = held_rows(self.shelf, self.ledger, flow, uids, holder)
+        units = whole_units(self.window, step, rows)
+        label = self.length_label
         for row in rows:
             self.ledger.train(row, step, row.lengths.get(label))
             self.leases.close_if_empty(flow.give_back(row))
-            row.consumed = True
+            row.step = step
         for unit in units:
             unit.rows = unit.taken = 0
         if self.window is not None:
             self.window.commit(len(units))
         self.ledger.commit(step, uids)
+        if self.spec.rewindable:
+            self.history.add(step, rows)
         self.shelf.consumed += len(rows)
         for row in rows:
             self._finish(flow, row)
@@ -214,6 +219,7 @@ class Table:
             raise RowsGone(f"rows {used[:8]} cannot be dropped: a step has consumed them")
         for row in dict.fromkeys(rows):
             self._remove(row)
+            self.history.forget(row)
             self.ledger.drop(row.uid, reason)
 
     def sampler_states(self) -> dict[str, dict[str, Any]]:
@@ -230,7 +236,7 @@ class Table:
     # -- how a row moves
 
     def _on_written(self, entry: Entry, rows: list[Row]) -> None:
-        label = self._length_label()
+        label = self.length_label
         generated = self.spec.versions is not None and entry.columns & self.bits[self.spec.versions.name]
         for flow in self._by_index:
             if any([flow.offer(row) for row in rows]):
@@ -284,7 +290,15 @@ class Table:
             self._wake((flow,))
         if all(row.done & flow.bit for flow in self._by_index):
             self.ledger.retire(row)
-            self.shelf.discard(row)
+            self.shelf.discard(row, keep=self.spec.rewindable and row.step >= self.history.covered)
+
+    def _next(self, flow: Flow, ask: Ask) -> list[Row]:
+        """The rows of the lot to lease next; while a step is gone through again, those that made it."""
+        if flow.task.kind == "train" and self.history.is_again(self.ledger.step):
+            lots = self.history.lots(self.ledger.step, whole=flow.task.needs_full_group)
+            return next((lot for lot in lots if all(row.ready & flow.bit for row in lot)), [])
+        lot = flow.head(ask)
+        return [] if lot is None else flow.rows_of(lot)
 
     def _untake(self, unit: Unit) -> None:
         unit.taken -= 1
@@ -314,6 +328,10 @@ class Table:
     def _wake(self, flows: Iterable[Flow]) -> None:
         self._woken.update((flow.task.name, None) for flow in flows)
 
+    def wake_all(self) -> None:
+        """Every task may have something to lease now."""
+        self._wake(self._by_index)
+
     def _wake_gates(self) -> None:
         self._wake(flow for flow in self._by_index if flow.task.kind != "work")
 
@@ -331,7 +349,9 @@ class Table:
     def _mask(self, names: Iterable[str]) -> int:
         return sum({self.bits[name] for name in names})
 
-    def _length_label(self) -> str:
+    @property
+    def length_label(self) -> str:
+        """The length that counts a row's tokens; empty: the table has none."""
         versions = self.spec.versions
         return (versions.aligned if versions is not None else None) or ""
 
@@ -349,27 +369,8 @@ class Table:
         return self.leases.rows(held, entry.uids)
 
     def _check_versions(self, entry: Entry, rows: list[Row]) -> None:
-        if entry.floors is None or self.window is None:
-            return
-        newest = max(entry.floors, default=-1)
-        if newest > self.newest_version:
-            raise SchemaError(f"a token has version {newest}; the newest published is {self.newest_version}")
-        for row, floor in zip(rows, entry.floors, strict=False):
-            if 0 <= floor < row.version:
-                raise SchemaError(
-                    f"row {row.uid} has a token of version {floor}, older than version {row.version} at "
-                    "which it was begun"
-                )
-
-    def _check_lengths(self, entry: Entry, rows: list[Row]) -> None:
-        for label, lengths in entry.lengths.items():
-            for row, length in zip(rows, lengths, strict=True):
-                known = row.lengths.get(label, length)
-                if known != length and not row.written & entry.columns:
-                    raise SchemaError(
-                        f"row {row.uid}: {known} entries are written and {length} got, in columns aligned on "
-                        f"{label!r}; they must agree in length"
-                    )
+        if self.window is not None:
+            check_versions(entry, rows, newest_version=self.newest_version)
 
     def _lease_version(self, flow: Flow, version: int | None) -> int:
         kind = flow.task.kind
@@ -386,35 +387,3 @@ class Table:
                     f"{self.newest_version}"
                 )
         return -1 if version is None else version
-
-    def _held_rows(self, flow: Flow, uids: list[int], holder: str) -> list[Row]:
-        again = [uid for uid in uids if self.ledger.is_gone(uid) and not self.ledger.was_dropped(uid)]
-        again += [uid for uid in uids if uid in self.shelf.rows and self.shelf.rows[uid].consumed]
-        if again:
-            self.ledger.duplicated += len(again)
-            raise RowsGone(
-                f"rows {again[:8]} have been trained on or quarantined; nothing is trained on twice"
-            )
-        rows = self.shelf.find(uids)
-        loose = [r.uid for r in rows if flow.index not in r.leases or r.leases[flow.index].holder != holder]
-        if loose:
-            raise LeaseLost(f"rows {loose[:8]} are not leased by {holder!r}; nothing was committed")
-        return rows
-
-    def _whole_units(self, step: int, rows: list[Row]) -> list[Unit]:
-        counts: dict[int, int] = {}
-        units = {id(row.unit): row.unit for row in rows}
-        for row in rows:
-            counts[id(row.unit)] = counts.get(id(row.unit), 0) + 1
-        partial = [row for row in rows if counts[id(row.unit)] < row.unit.rows]
-        if partial:
-            raise StepRefused(
-                f"step {step} has {counts[id(partial[0].unit)]} of the {partial[0].unit.rows} rows of group "
-                f"{partial[0].group.number}; commit whole groups, or drop the other rows first"
-            )
-        if self.window is not None and not self.window.may_commit(len(units)):
-            raise StepRefused(
-                f"step {step} has {len(units)} of {self.spec.units_per_step} units, and units that must be "
-                "in it are still out; lease them before the commit"
-            )
-        return list(units.values())
