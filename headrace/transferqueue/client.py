@@ -60,6 +60,7 @@ class Client:
         holder: str,
         timeout_s: float = 10.0,
         context: "zmq.Context[Any] | None" = None,
+        keys: Path | None = None,
         fault: Callable[[str], object] | None = None,
     ) -> "Client":
         """`holder` names the leases; `timeout_s` is how long the controller may be silent, or away while it
@@ -67,7 +68,7 @@ class Client:
         `SegmentWriter`.
 
         Raises ControllerUnreachable when nobody answers. `context` matters for inproc addresses only;
-        None: the process's own.
+        None: the process's own. `keys`: the folder with the run's client key, for a controller that has keys.
         """
         client = cls(holder)
         client._connection = Connection(
@@ -77,6 +78,7 @@ class Client:
             on_lost=client._on_lost,
             on_orphan=client._on_orphan,
             held=lambda: list(client._held),
+            keys=keys,
         )
         try:
             hello = await client._connection.request("hello", {"holder": holder})

@@ -9,11 +9,13 @@ Silence beyond `timeout_s` fails everything pending with ControllerUnreachable.
 import asyncio
 import secrets
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import zmq
 
 from headrace.transferqueue.errors import ControllerUnreachable, QueueError, WireError
+from headrace.transferqueue.keys import client_options
 from headrace.transferqueue.port import Port
 from headrace.transferqueue.wire import MAX_MESSAGE_BYTES, pack_ints, read_reply, write_request
 
@@ -37,6 +39,7 @@ class Connection:
         on_lost: Callable[[list[int]], None],
         on_orphan: Callable[[Any], None],
         held: Callable[[], list[int]],
+        keys: Path | None = None,
     ) -> None:
         self.address = address
         self.timeout_s = timeout_s
@@ -47,11 +50,14 @@ class Connection:
         self._on_lost = on_lost
         self._on_orphan = on_orphan
         self._loop = asyncio.get_running_loop()
+        options = {} if keys is None else client_options(keys)
         socket = (context or zmq.Context.instance()).socket(zmq.DEALER)
         socket.setsockopt(zmq.IDENTITY, self.identity)
         socket.setsockopt(zmq.MAXMSGSIZE, MAX_MESSAGE_BYTES)
         socket.setsockopt(zmq.RECONNECT_IVL, _RECONNECT_MS)
         self._monitor = Port(socket.get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED), self._on_line)
+        for option, value in options.items():
+            socket.setsockopt(option, value)
         socket.connect(address)
         self._port = Port(socket, self._on_message)
         self._lines = 0

@@ -20,12 +20,18 @@ from headrace.transferqueue.chronicle import Chronicle, Recovered
 from headrace.transferqueue.errors import QueueError, Refused, WireError
 from headrace.transferqueue.hub import Hub
 from headrace.transferqueue.journal import Fsync
+from headrace.transferqueue.keys import make_keys, server_options
 from headrace.transferqueue.operations import OPERATIONS
 from headrace.transferqueue.port import Port
 from headrace.transferqueue.wire import MAX_MESSAGE_BYTES, read_request
 
 Durability = Literal["memory", "disk"]
 _LINGER_MS = 500
+_REFUSALS = (
+    zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
+    | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
+    | zmq.EVENT_HANDSHAKE_FAILED_AUTH
+)
 _log = logging.getLogger(__name__)
 
 
@@ -35,7 +41,9 @@ class Controller:
         async with Controller(Path("/dev/shm/run"), "ipc:///tmp/run.queue") as controller:
             client = await Client.connect(controller.address, holder="me")
 
-    `address`: tcp on loopback (port `*`: any free one), ipc, or inproc beside its clients.
+    `address`: tcp on loopback (port `*`: any free one), ipc, or inproc beside its clients. With `keys`, a
+    folder for the run's keys (made where there are none), tcp on any interface, encrypted, for clients that
+    have the client key.
     `durability`: "memory" empties `directory` at the end; "disk" keeps it, and a controller started on it
     again goes on where the last acknowledged operation left it, at the same address. `fsync`: see
     `journal.Fsync`. `fault`: called at "commit begun", "committed" and "replied"; a test may end the
@@ -50,9 +58,14 @@ class Controller:
         context: "zmq.Context[Any] | None" = None,
         durability: Durability = "memory",
         fsync: Fsync = "batch",
+        keys: Path | None = None,
         fault: Callable[[str], object] = lambda point: None,
     ) -> None:
-        require_local(address)
+        if keys is None:
+            require_local(address)
+        else:
+            make_keys(keys)
+        self._keys = keys
         if durability not in get_args(Durability):
             raise Refused(f"durability is {durability!r}; allowed are {', '.join(get_args(Durability))}")
         self.address = address
@@ -66,6 +79,7 @@ class Controller:
         self._hub: Hub
         self._chronicle: Chronicle | None = None
         self._port: Port | None = None
+        self._doorbell: Port | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._turn: asyncio.Handle | None = None
         self._outbox: list[list[bytes]] = []
@@ -126,10 +140,13 @@ class Controller:
             _log.warning("table %s: the cells of rows %s were torn or lost; they are dropped", table, rows)
 
     def _bind(self) -> None:
+        options = {} if self._keys is None else server_options(self._keys)
         socket = self._context.socket(zmq.ROUTER)
         socket.setsockopt(zmq.MAXMSGSIZE, MAX_MESSAGE_BYTES)
         socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
         socket.setsockopt(zmq.ROUTER_HANDOVER, 1)
+        for option, value in options.items():
+            socket.setsockopt(option, value)
         try:
             socket.bind(self.address)
         except zmq.ZMQError as error:
@@ -137,6 +154,7 @@ class Controller:
             raise Refused(f"the controller cannot bind {self.address}: {error}") from error
         self.address = socket.getsockopt(zmq.LAST_ENDPOINT).rstrip(b"\0").decode()
         self._port = Port(socket, self._on_message)
+        self._doorbell = Port(socket.get_monitor_socket(_REFUSALS), self._on_refusal)
         self._set_timer()
 
     def _stop(self, error: QueueError | None) -> None:
@@ -148,6 +166,8 @@ class Controller:
         if self._port is not None:
             self._port.close(linger_ms=_LINGER_MS)
             self._port = None
+            if self._doorbell is not None:
+                self._doorbell.close(linger_ms=0)
             if self.address.startswith("ipc://"):
                 Path(self.address.removeprefix("ipc://")).unlink(missing_ok=True)
             if not self._durable:
@@ -181,6 +201,10 @@ class Controller:
             return
         self._hub.handle(frames[0], request, self._now())
         self._after_event()
+
+    def _on_refusal(self, frames: list[bytes]) -> None:
+        """Somebody at the door spoke no ZeroMQ or had no key."""
+        self._hub.malformed += 1
 
     def _deliver(self, client: bytes, reply: bytes) -> None:
         if self._chronicle is not None:

@@ -74,7 +74,7 @@ class Stats:
     waiting: int
     """Requests that wait for rows, for room or for a version."""
     malformed: int
-    """Messages that were refused unread."""
+    """Messages that were refused unread, and peers refused at the door."""
 
     def to_wire(self) -> dict[str, Any]:
         return asdict(self)
