@@ -36,7 +36,7 @@ def check_lengths(entry: Entry, rows: list[Row]) -> None:
 
 
 def held_rows(shelf: Shelf, ledger: Ledger, flow: Flow, uids: list[int], holder: str) -> list[Row]:
-    """The rows that a step names; RowsGone where one was trained on before, LeaseLost where another holds it."""
+    """The rows that a step names; RowsGone where one was trained on, LeaseLost where another holds it."""
     again = [uid for uid in uids if ledger.is_gone(uid) and not ledger.was_dropped(uid)]
     again += [uid for uid in uids if uid in shelf.rows and shelf.rows[uid].consumed]
     if again:

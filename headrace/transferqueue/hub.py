@@ -103,6 +103,7 @@ class Hub:
         self.malformed = 0
         self.lease_ids = LeaseIds()
         self.now = 0.0
+        self._woken: dict[tuple[str, str], None] = {}
         self._operations = operations
         self._deliver = deliver
 
@@ -192,6 +193,10 @@ class Hub:
         )
         return None
 
+    def wake(self, key: tuple[str, str]) -> None:
+        """`settle` will look at the waits of a key again, once the operation that says so is recorded."""
+        self._woken[key] = None
+
     def retry(self, key: tuple[str, str], *, in_turn: bool = False) -> None:
         """Looks at the waits of a key again; `in_turn`: the first that must go on waiting holds the rest."""
         for wait in self.waits.under(key):
@@ -204,7 +209,10 @@ class Hub:
         """Carries out what events have made possible, until nothing more follows."""
         busy = True
         while busy:
-            busy = False
+            busy = bool(self._woken)
+            woken, self._woken = self._woken, {}
+            for key in woken:
+                self.retry(key)
             for name, table in self.tables.items():
                 effects = table.effects()
                 for block in effects.freed:

@@ -80,6 +80,10 @@ class Ledger:
     def was_dropped(self, uid: int) -> bool:
         return uid in self._dropped_uids
 
+    def committed(self, step: int) -> np.ndarray:
+        """int64 [n], sorted: the rows of a committed step."""
+        return self._steps[step]
+
     def is_repeat(self, step: int, uids: list[int]) -> bool:
         """Whether the step is committed with these rows; StepRefused if with others or not due."""
         if len(set(uids)) != len(uids):

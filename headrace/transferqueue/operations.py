@@ -157,7 +157,7 @@ def publish(hub: Hub, call: Call) -> Body:
         if table.spec.policy == policy:
             lost += len(fork(table, version)) if forked else 0
             table.publish(version)
-    hub.retry(("policy", policy))
+    hub.wake(("policy", policy))
     return {"lost": lost}
 
 

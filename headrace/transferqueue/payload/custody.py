@@ -86,7 +86,8 @@ class Custody:
         current = self._current.pop(owner, None)
         if current is not None:
             self._seal(current)
-        self._retired += self._unannounced(owner)
+        if not self.rehearsing:
+            self._retired += self._unannounced(owner)
 
     def settle(self, owners: Iterable[str]) -> None:
         """After a replay: looks at the files again, and removes those of no known block or owner."""
