@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         RowsGone,
         SchemaError,
         StepRefused,
+        UnitLost,
         UnknownName,
         WaitTimeout,
         WireError,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from headrace.transferqueue.records import Publication
     from headrace.transferqueue.rows import Lease, Rows
     from headrace.transferqueue.stats import Stats, TableStats, TaskStats
+    from headrace.transferqueue.storage import StorageUnit
 
 __all__ = [
     "BlockingClient",
@@ -56,11 +58,13 @@ __all__ = [
     "SchemaError",
     "Stats",
     "StepRefused",
+    "StorageUnit",
     "TableSpec",
     "TableStats",
     "Task",
     "TaskKind",
     "TaskStats",
+    "UnitLost",
     "UnknownName",
     "WaitTimeout",
     "WireError",
@@ -75,6 +79,7 @@ _HOMES = {
     "Publication": "records",
     "Rows": "rows",
     "Stats": "stats",
+    "StorageUnit": "storage",
     "TableStats": "stats",
     "TaskStats": "stats",
 }

@@ -95,7 +95,8 @@ class Chronicle:
         torn = [
             block
             for block in blocks_of(table)
-            if not is_whole(self._directory / block.segment, block.offset, block.length, block.checksum)
+            if not block.node
+            and not is_whole(self._directory / block.segment, block.offset, block.length, block.checksum)
         ]
         lost = {id(block) for block in torn}
         rows = [row for row in _rows_of(table) if any(id(block) in lost for block, _ in row.cells)]
@@ -106,7 +107,7 @@ class Chronicle:
         return [row.uid for row in rows]
 
 
-_ROOTS = ("tables", "policies", "sessions", "lease_ids", "now")
+_ROOTS = ("tables", "policies", "sessions", "units", "lease_ids", "now")
 
 
 def replay(past: Past, hub: Hub) -> int:

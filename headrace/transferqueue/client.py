@@ -22,9 +22,15 @@ from headrace.transferqueue.arrays import (
     to_arrays,
 )
 from headrace.transferqueue.connection import Connection
-from headrace.transferqueue.errors import ControllerUnreachable, QueueError, SchemaError, WriteConflict
+from headrace.transferqueue.errors import (
+    ControllerUnreachable,
+    QueueError,
+    SchemaError,
+    WriteConflict,
+)
 from headrace.transferqueue.payload.gather import gather
-from headrace.transferqueue.payload.segments import Reference, SegmentReader, SegmentWriter
+from headrace.transferqueue.payload.segments import Reference, SegmentWriter
+from headrace.transferqueue.reading import BlockReader
 from headrace.transferqueue.records import Publication
 from headrace.transferqueue.rows import Lease, Rows, pick
 from headrace.transferqueue.schema import TableSpec
@@ -44,13 +50,14 @@ class Client:
     await client.close()
     """
 
-    def __init__(self, holder: str) -> None:
+    def __init__(self, holder: str, node: str = "") -> None:
         self.holder = holder
+        self.node = node
         self._specs: dict[str, TableSpec] = {}
         self._held: dict[int, tuple[str, set[int]]] = {}
         self._connection: Connection
         self._writer: SegmentWriter
-        self._reader: SegmentReader
+        self._reader: BlockReader
 
     @classmethod
     async def connect(
@@ -60,6 +67,7 @@ class Client:
         holder: str,
         timeout_s: float = 10.0,
         context: "zmq.Context[Any] | None" = None,
+        node: str = "",
         keys: Path | None = None,
         fault: Callable[[str], object] | None = None,
     ) -> "Client":
@@ -68,9 +76,10 @@ class Client:
         `SegmentWriter`.
 
         Raises ControllerUnreachable when nobody answers. `context` matters for inproc addresses only;
-        None: the process's own. `keys`: the folder with the run's client key, for a controller that has keys.
+        None: the process's own. `node`: this client's host, where a storage unit serves that name ("": the
+        controller's host). `keys`: the folder with the run's client key, where the controller has keys.
         """
-        client = cls(holder)
+        client = cls(holder, node)
         client._connection = Connection(
             address,
             timeout_s=timeout_s,
@@ -81,14 +90,14 @@ class Client:
             keys=keys,
         )
         try:
-            hello = await client._connection.request("hello", {"holder": holder})
+            hello = await client._connection.request("hello", {"holder": holder, "node": node})
         except BaseException:
             client._connection.close(ControllerUnreachable("the client did not connect"))
             raise
         directory = Path(hello["directory"])
         identity = client._connection.identity.hex()
         client._writer = SegmentWriter(directory, identity, checksums=hello["durable"], fault=fault)
-        client._reader = SegmentReader(directory)
+        client._reader = BlockReader(node, directory, client._connection, context=context, keys=keys)
         return client
 
     async def __aenter__(self) -> "Client":
@@ -143,7 +152,7 @@ class Client:
         batch = pa.record_batch(list(arrays.values()), arrow_schema(spec, list(arrays)))
         answer = await self._write(batch, fields, known_same=False)
         if answer:
-            self._compare(table, batch, rows, answer)
+            await self._compare(table, batch, rows, answer)
             await self._write(batch, fields, known_same=True)
 
     async def lease(
@@ -167,7 +176,7 @@ class Client:
         self._held[body["lease"]] = (body["table"], set(unpack_ints(body["uids"])))
         self._connection.quicken(body["lease_s"] / 3)
         try:
-            rows = self._rows(await self._spec(body["table"]), task, body)
+            rows = await self._rows(await self._spec(body["table"]), task, body)
         except BaseException:
             self._on_orphan(body)
             raise
@@ -304,14 +313,14 @@ class Client:
             self._writer.undo(place)
         return answer
 
-    def _compare(
+    async def _compare(
         self, table: str, batch: pa.RecordBatch, uids: np.ndarray, answer: Mapping[str, Any]
     ) -> None:
         """Raises WriteConflict unless the cells that are there already hold the same bytes as `batch`."""
         position = {uid: index for index, uid in enumerate(uids.tolist())}
         written = unpack_ints(answer["written"])
         for reference, places, indices in self._blocks(answer):
-            there = self._reader.read(reference)
+            there = await self._reader.read(reference, answer["units"])
             mine = np.array([position[written[place]] for place in places], np.int64)
             for name in set(there.schema.names) & set(batch.schema.names):
                 if not same_bytes(
@@ -322,11 +331,14 @@ class Client:
                         f"the rows {[written[place] for place in places][:8]}; a cell is written once"
                     )
 
-    def _rows(self, spec: TableSpec, task: str, body: Mapping[str, Any]) -> Rows:
+    async def _rows(self, spec: TableSpec, task: str, body: Mapping[str, Any]) -> Rows:
         self._reader.forget_unlinked()
         reads = next(declared.reads for declared in spec.tasks if declared.name == task)
         uids = np.array(unpack_ints(body["uids"]), np.int64)
-        blocks = [(self._reader.read(place), at, index) for place, at, index in self._blocks(body)]
+        blocks = [
+            (await self._reader.read(place, body["units"]), at, index)
+            for place, at, index in self._blocks(body)
+        ]
         carries = body["carries"]
         return Rows(
             uids=uids,
@@ -341,11 +353,11 @@ class Client:
     def _blocks(self, body: Mapping[str, Any]) -> list[tuple[Reference, list[int], list[int]]]:
         return [
             (
-                Reference(segment=segment, offset=offset, length=length),
+                Reference(segment=segment, offset=offset, length=length, node=node),
                 unpack_ints(places),
                 unpack_ints(indices),
             )
-            for segment, offset, length, places, indices in body["blocks"]
+            for segment, offset, length, places, indices, node in body["blocks"]
         ]
 
     def _settle(self, lease: int, uids: Uids | None) -> None:

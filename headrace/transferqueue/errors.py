@@ -3,6 +3,7 @@
 QueueError
 ├── SchemaError               a spec or a cell does not fit its declared shape
 ├── WireError                 bytes that are no message of ours
+├── UnitLost                 the storage unit of another node does not give its cells
 ├── PayloadError              a segment of cells cannot be written or read
 ├── JournalError              a queue's directory cannot be written, read or replayed
 ├── ControllerUnreachable     nobody answers at the controller's address (a ConnectionError)
@@ -37,6 +38,10 @@ class PayloadError(QueueError):
 
 class JournalError(QueueError):
     """A queue's directory cannot be written, read or replayed."""
+
+
+class UnitLost(QueueError):
+    """The storage unit of another node does not give its cells; the message says what became of the rows."""
 
 
 class ControllerUnreachable(QueueError, ConnectionError):
@@ -82,6 +87,7 @@ BY_NAME: dict[str, type[QueueError]] = {
         SchemaError,
         WireError,
         PayloadError,
+        UnitLost,
         JournalError,
         ControllerUnreachable,
         WaitTimeout,

@@ -99,6 +99,11 @@ class Flow:
         row.done &= ~self.bit
         self.join(row)
 
+    def withdraw(self, row: Row) -> None:
+        """The row is no longer ready, if it was."""
+        if row.ready & self.bit:
+            self._unready(row)
+
     def finish(self, row: Row) -> bool:
         """The task is done with the row; True: its group became a lot by it."""
         row.done |= self.bit

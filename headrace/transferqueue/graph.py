@@ -25,6 +25,7 @@ MODULES = (
         "hub",
         "leases",
         "ledger",
+        "nodes",
         "publications",
         "records",
         "sampling",

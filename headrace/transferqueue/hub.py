@@ -19,7 +19,9 @@ from headrace.transferqueue.errors import (
     WireError,
 )
 from headrace.transferqueue.leases import LeaseIds
+from headrace.transferqueue.nodes import Unit
 from headrace.transferqueue.payload.custody import Custody
+from headrace.transferqueue.payload.depots import Depots
 from headrace.transferqueue.publications import Publications
 from headrace.transferqueue.table import Table
 from headrace.transferqueue.waits import Wait, Waits
@@ -34,6 +36,8 @@ class Session:
     """One connected client."""
 
     holder: str
+    node: str = ""
+    """Where it writes its cells."""
     since: int = 0
     """Oldest request that the client may still wait for; what is older was answered and seen."""
     timelines: dict[str, int] = field(default_factory=dict)
@@ -93,7 +97,8 @@ class Hub:
         record: Record | None = None,
     ) -> None:
         self.directory = directory
-        self.custody = custody or Custody(directory)
+        self.custody = Depots(custody or Custody(directory))
+        self.units: dict[str, Unit] = {}
         self.record = record
         self.tables: dict[str, Table] = {}
         self.tables_by_task: dict[str, Table] = {}
@@ -222,6 +227,8 @@ class Hub:
                 for task in effects.tasks:
                     self.retry(("task", task))
                 busy = busy or effects.room or bool(effects.tasks)
+        for node in self.custody.nodes_to_wake():
+            self.retry(("unit", node))
 
     def forget(self, client: bytes) -> None:
         """The client is gone: its waits end, its segment is sealed."""

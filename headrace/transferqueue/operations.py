@@ -11,6 +11,7 @@ from headrace.transferqueue.census import table_stats
 from headrace.transferqueue.errors import QueueError, Refused, SchemaError, StepRefused
 from headrace.transferqueue.explain import why_no_lease, why_no_room
 from headrace.transferqueue.hub import Call, Hub, Operation
+from headrace.transferqueue.nodes import addresses, attend, lost, unit, unit_state
 from headrace.transferqueue.publications import Publications
 from headrace.transferqueue.records import Block, Entry, Held, Publication, Row
 from headrace.transferqueue.rewind import fork
@@ -23,8 +24,16 @@ Body = dict[str, Any]
 
 
 def hello(hub: Hub, call: Call) -> Body:
-    call.session.holder = call.arguments.text("holder")
-    return {"directory": str(hub.directory), "durable": hub.record is not None}
+    session, arguments = call.session, call.arguments
+    session.holder = arguments.text("holder")
+    session.node = arguments.text("node") if arguments.has("node") else ""
+    if session.node and session.node not in hub.units:
+        raise Refused(
+            f"no storage unit serves node {session.node!r}; there are: {', '.join(hub.units) or 'none'}. "
+            "Start one there first"
+        )
+    directory = hub.units[session.node].directory if session.node else str(hub.directory)
+    return {"directory": directory, "durable": hub.record is not None}
 
 
 def goodbye(hub: Hub, call: Call) -> Body:
@@ -109,7 +118,7 @@ def lease(hub: Hub, call: Call) -> Body | None:
 
     def attempt() -> Body | None:
         held = table.lease(hub.now, task, want, holder=call.session.holder, version=version, rank=rank)
-        return None if held is None else _lease_body(table, held)
+        return None if held is None else _lease_body(hub, table, held)
 
     return hub.wait(call, ("task", task), attempt, lambda: why_no_lease(table, task, version=version))
 
@@ -249,10 +258,14 @@ OPERATIONS: dict[str, Operation] = {
         set_staleness,
         end,
         stats,
+        unit,
+        attend,
+        unit_state,
+        lost,
     )
 }
 
-PASSING = frozenset(("pulse", "cancel", "describe", "stats"))
+PASSING = frozenset(("pulse", "cancel", "describe", "stats", "attend", "unit_state"))
 """Operations that leave nothing which a restart would have to bring back."""
 
 
@@ -301,7 +314,7 @@ def _entry(hub: Hub, table: Table, call: Call) -> Entry:
     return Entry(
         uids=uids,
         columns=columns,
-        block=hub.custody.admit(call.owner, *place, checksum),
+        block=hub.custody.admit(call.owner, call.session.node, *place, checksum),
         groups=groups,
         lease=lease,
         floors=floors,
@@ -324,12 +337,15 @@ def _write(hub: Hub, table: Table, entry: Entry) -> Body:
     if not written:
         return {}
     hub.custody.free(entry.block)
-    return {"written": pack_ints([row.uid for row in written]), "blocks": _places(written, entry.columns)}
+    places = _places(written, entry.columns)
+    uids = pack_ints([row.uid for row in written])
+    return {"written": uids, "blocks": places, "units": addresses(hub, places)}
 
 
-def _lease_body(table: Table, held: Held) -> Body:
+def _lease_body(hub: Hub, table: Table, held: Held) -> Body:
     rows = list(held.rows.values())
     reads = sum({table.bits[name] for name in table.spec.tasks[held.task].reads})
+    places = _places(rows, reads)
     return {
         "lease": held.id,
         "table": table.spec.name,
@@ -339,7 +355,8 @@ def _lease_body(table: Table, held: Held) -> Body:
         "attempts": pack_ints([row.failures.get(held.task, 0) + 1 for row in rows]),
         "versions": pack_ints([row.version for row in rows]),
         "carries": {index: row.carry for index, row in enumerate(rows) if row.carry is not None},
-        "blocks": _places(rows, reads),
+        "blocks": places,
+        "units": addresses(hub, places),
     }
 
 
@@ -353,6 +370,6 @@ def _places(rows: list[Row], columns: int) -> list[list[Any]]:
                 positions.append(position)
                 indices.append(index)
     return [
-        [block.segment, block.offset, block.length, pack_ints(positions), pack_ints(indices)]
+        [block.segment, block.offset, block.length, pack_ints(positions), pack_ints(indices), block.node]
         for block, positions, indices in places.values()
     ]

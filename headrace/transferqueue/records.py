@@ -28,6 +28,8 @@ class Block:
     length: int
     checksum: int = 0
     """CRC-32 of its bytes; 0: none was taken."""
+    node: str = ""
+    """Whose storage unit has it; "": it lies beside the controller."""
     columns: int = 0
     """Bits of the columns that it holds."""
     live: int = 0

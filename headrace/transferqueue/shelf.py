@@ -130,6 +130,18 @@ class Shelf:
                 self.bytes -= block.length
             self._free_if_unused(block)
 
+    def unwrite(self, row: Row, columns: int, labels: set[str]) -> None:
+        """Cells are gone: the row is as before they were written; `labels` name the lengths that go too."""
+        for block, _ in row.cells:
+            if block.columns & columns:
+                block.live -= 1
+                if not block.live:
+                    self.bytes -= block.length
+                self._free_if_unused(block)
+        row.cells = tuple(cell for cell in row.cells if not cell[0].columns & columns)
+        row.lengths = {label: length for label, length in row.lengths.items() if label not in labels}
+        row.written &= ~columns
+
     def forget(self, row: Row) -> None:
         """A row that was kept will not come back."""
         row.kept = False

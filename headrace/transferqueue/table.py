@@ -222,6 +222,14 @@ class Table:
             self.history.forget(row)
             self.ledger.drop(row.uid, reason)
 
+    def finish_all(self, row: Row) -> None:
+        """No task will see a consumed row again."""
+        for flow in [flow for flow in self._by_index if not row.done & flow.bit]:
+            if row.leased & flow.bit:
+                self.leases.close_if_empty(flow.give_back(row))
+            flow.withdraw(row)
+            self._finish(flow, row)
+
     def sampler_states(self) -> dict[str, dict[str, Any]]:
         """What each task's sampler must remember, as JSON; see `Sampler.state`."""
         return {name: flow.sampler.state() for name, flow in self.flows.items()}

@@ -36,6 +36,8 @@ class Reference:
     length: int
     checksum: int = 0
     """CRC-32 of the bytes; 0 where none was taken, in memory."""
+    node: str = ""
+    """The node whose storage unit has it; "": the controller's."""
 
 
 def segment_name(owner: str, number: int) -> str:
