@@ -217,8 +217,9 @@ async def consume(client: Client, task: str, total: int, chunk: int, writes: str
         lease, _ = await take(client, task, chunk)
         if writes:
             cells = np.zeros(len(lease), np.float32)
-            await client.put(lease.table, lease.rows.uids, {writes: cells}, lease=lease)
-        await client.ack(lease)
+            await client.put(lease.table, lease.rows.uids, {writes: cells}, lease=lease, ack=True)
+        else:
+            await client.ack(lease)
         done += len(lease)
     return time.time()
 

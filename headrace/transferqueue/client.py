@@ -120,6 +120,7 @@ class Client:
         columns: Mapping[str, Any],
         *,
         lease: Lease | None = None,
+        ack: bool = False,
         groups: Uids | None = None,
         timeout_s: float = 60.0,
     ) -> None:
@@ -127,9 +128,12 @@ class Client:
 
         `groups` (one number per uid): the rows are new, every group whole; waits up to `timeout_s` for room
         and then raises WaitTimeout. `lease`: the rows are held by it, and `columns` are all that its task
-        writes. Neither: more cells of rows that are there. The same put again is accepted; other bytes in a
-        written cell raise WriteConflict; cells that do not fit their column raise SchemaError.
+        writes; with `ack` they leave it, done, in the same message. Neither: more cells of rows that are
+        there. The same put again is accepted; other bytes in a written cell raise WriteConflict; cells that
+        do not fit their column raise SchemaError.
         """
+        if ack and lease is None:
+            raise SchemaError("a put with ack=True says under which lease its rows are held: pass lease=")
         spec = await self._spec(table)
         rows = np.asarray(uids, np.int64)
         if not len(rows):
@@ -141,6 +145,7 @@ class Client:
             "columns": list(arrays),
             "groups": None if groups is None else pack_ints(np.asarray(groups, np.int64)),
             "lease": None if lease is None else lease.id,
+            "ack": ack,
             "lengths": {k: pack_ints(v) for k, v in aligned_lengths(spec, arrays, rows).items()},
             "floors": None,
             "figures": {k: pack_floats(arrays[k].to_numpy()) for k in spec.figures if k in arrays},
@@ -154,6 +159,8 @@ class Client:
         if answer:
             await self._compare(table, batch, rows, answer)
             await self._write(batch, fields, known_same=True)
+        if lease is not None and ack:
+            self._settle(lease.id, rows)
 
     async def lease(
         self,

@@ -85,12 +85,16 @@ def put(hub: Hub, call: Call) -> Body | None:
     block, rows = entry.block, len(entry.uids)
     creates = entry.groups is not None and not all(uid in table.shelf.rows for uid in entry.uids)
     room = ("room", table.spec.name)
+    acks = entry.lease if call.arguments.has("ack") and call.arguments.boolean("ack") else None
 
     def attempt() -> Body | None:
         try:
             if creates and not table.shelf.room(rows, block.length):
                 return None
-            return _write(hub, table, entry)
+            answer = _write(hub, table, entry)
+            if acks and not answer:
+                table.ack(acks, entry.uids)
+            return answer
         except QueueError:
             hub.custody.free(block)
             raise
