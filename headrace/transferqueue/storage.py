@@ -30,6 +30,7 @@ from headrace.transferqueue.wire import pack, unpack
 _SEGMENT = re.compile(r"[0-9a-f]{1,32}-\d{6,12}\.arrows")
 _INCARNATION = "incarnation"
 _MAX_REQUEST_BYTES = 4096
+_MAX_OFFSET = 1 << 48
 _log = logging.getLogger(__name__)
 
 
@@ -179,7 +180,7 @@ class StorageUnit:
                 self._port.send([frames[0], pack([number, error]), data])
 
     def _piece(self, segment: str, offset: int, length: int) -> tuple[str, bytes]:
-        if not _SEGMENT.fullmatch(segment) or offset < 0 or not 0 < length <= PIECE_BYTES:
+        if not _SEGMENT.fullmatch(segment) or not 0 <= offset < _MAX_OFFSET or not 0 < length <= PIECE_BYTES:
             return f"piece [{offset}, {offset + length}) of {segment!r} is not one that may be asked for", b""
         try:
             file = os.open(self._directory / segment, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)

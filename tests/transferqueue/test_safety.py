@@ -12,9 +12,18 @@ import psutil
 import pytest
 import zmq
 
-from headrace.transferqueue import Client, Column, Controller, ControllerUnreachable, Refused, TableSpec, Task
+from headrace.transferqueue import (
+    Client,
+    Column,
+    Controller,
+    ControllerUnreachable,
+    Refused,
+    StorageUnit,
+    TableSpec,
+    Task,
+)
 from headrace.transferqueue.keys import make_keys
-from headrace.transferqueue.wire import pack_ints, write_request
+from headrace.transferqueue.wire import pack, pack_ints, unpack, write_request
 
 Make = Callable[..., Any]
 
@@ -157,6 +166,48 @@ async def test_a_hundred_thousand_fuzzed_messages_crash_nothing_grow_nothing_and
     assert psutil.Process().memory_info().rss - resident < 16 << 20
     await friend.put("plain", lease.rows.uids, {"y": [1.0]}, lease=lease)
     await friend.ack(lease)
+
+
+@pytest.mark.slow
+async def test_a_storage_unit_answers_fuzzed_messages_with_nothing_of_its_files(
+    controller: Controller, tmp_path: Path
+) -> None:
+    outside = tmp_path / "secret.arrows"
+    outside.write_bytes(b"secret")
+    unit = StorageUnit(tmp_path / "b", controller.address, node="b")
+    await unit.start()
+    names = ["aa-000000.arrows", "../secret.arrows", "incarnation", "/etc/passwd", "aa-000000.arrows/x"]
+    chance, context = random.Random(2), zmq.Context()
+    stranger = context.socket(zmq.DEALER)
+    stranger.connect(unit.address)
+    try:
+        for number in range(20_000):
+            size = chance.choice([1, -1, 0, 6, 1 << 40])
+            good = pack([number, chance.choice(names), chance.choice([0, -1, (1 << 64) - 1]), size])
+            stranger.send(good if number % 2 else mutated(good, chance))
+            if number % 200 == 0:
+                await asyncio.sleep(0)
+            while stranger.poll(0):
+                assert stranger.recv_multipart()[1] == b""
+        stranger.send(pack([20_000, names[0], 0, 1]))
+        last = None
+        async with asyncio.timeout(30):
+            while last != 20_000:
+                await asyncio.sleep(0)
+                while stranger.poll(0):
+                    head, data = stranger.recv_multipart()
+                    last = unpack(head)[0]
+                    assert data == b""
+        client = await Client.connect(controller.address, holder="w", node="b")
+        await client.create(table())
+        await client.put("plain", [1], {"x": [[1]]}, groups=[1])
+        async with await Client.connect(controller.address, holder="r") as reader:
+            assert (await reader.lease("work", 1, timeout_s=5)).rows["x"][0].tolist() == [1]
+        await client.close()
+    finally:
+        stranger.close(0)
+        context.term()
+        await unit.close()
 
 
 async def test_fuzzed_requests_of_a_known_client_are_errors_and_nothing_is_lost(
