@@ -170,14 +170,19 @@ def queue(
         Path, typer.Argument(help="A run directory, or a queue directory of one, dead or live.")
     ] = Path("runs/latest"),
     as_json: AsJson = False,
+    export: Annotated[
+        Path | None, typer.Option(help="Write archived rows as one Parquet file per table into this folder.")
+    ] = None,
 ) -> None:
     """Look into a durable queue: rows by state, leases, and quarantined rows with their errors."""
     from headrace.dataflow.queue_text import queue_directory, render
+    from headrace.transferqueue.archive import export as write_files
     from headrace.transferqueue.errors import JournalError
     from headrace.transferqueue.look import look
 
     try:
         found = look(queue_directory(directory))
+        files = [] if export is None else write_files(queue_directory(directory), export)
     except JournalError as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(REFUSED) from error
@@ -187,6 +192,8 @@ def queue(
     from rich.console import Console
 
     Console().print(render(found))
+    for file in files:
+        typer.echo(file)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -17,13 +17,13 @@ from headrace.transferqueue import graph
 from headrace.transferqueue.errors import JournalError
 from headrace.transferqueue.hub import Call, Hub
 from headrace.transferqueue.journal import Fsync, Journal, Past
-from headrace.transferqueue.operations import OPERATIONS, PASSING
+from headrace.transferqueue.operations import ALL_COLUMNS, OPERATIONS, PASSING, places
 from headrace.transferqueue.payload.custody import Custody
 from headrace.transferqueue.payload.segments import is_whole
 from headrace.transferqueue.records import Block, Row
 from headrace.transferqueue.rewind import checkpointed
 from headrace.transferqueue.table import Table
-from headrace.transferqueue.wire import Arguments, Request, pack, unpack_all
+from headrace.transferqueue.wire import Arguments, Request, pack, pack_ints, unpack_all
 
 STATE_EVERY_BYTES = 16 << 20
 """Log that is worth a snapshot; or twice the size of the last one, if that is more."""
@@ -44,7 +44,15 @@ class Recovered:
 class Chronicle:
     """The record of one durable queue."""
 
-    def __init__(self, directory: Path, *, fsync: Fsync, state_every_bytes: int = STATE_EVERY_BYTES) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        fsync: Fsync,
+        archive: bool = False,
+        state_every_bytes: int = STATE_EVERY_BYTES,
+    ) -> None:
+        self._archive = archive
         self._directory = directory
         self._journal = Journal(directory, fsync=fsync)
         self._state_every_bytes = state_every_bytes
@@ -58,6 +66,17 @@ class Chronicle:
 
     def expiry(self, leases: list[int], now: float) -> None:
         self._journal.append(pack([now, leases]))
+
+    def left(self, table: Table, rows: tuple[Row, ...]) -> None:
+        if self._archive:
+            where = {
+                "uids": pack_ints([row.uid for row in rows]),
+                "groups": pack_ints([row.group.number for row in rows]),
+                "steps": pack_ints([row.step for row in rows]),
+                "versions": pack_ints([row.version for row in rows]),
+                "blocks": places(list(rows), ALL_COLUMNS),
+            }
+            self._journal.archive(table.spec.name, pack(where))
 
     def commit(self, hub: Hub) -> None:
         """Keeps what was done since the last call; JournalError where it cannot."""
@@ -155,6 +174,9 @@ class _Given:
 
     def request(self, call: Call, reply: bytes, now: float) -> None:
         self.replies.append(zlib.crc32(reply))
+
+    def left(self, table: Table, rows: tuple[Row, ...]) -> None:
+        """They were archived when they left."""
 
     def expiry(self, leases: list[int], now: float) -> None:
         raise JournalError(f"leases {leases} expired in a replay; only entries may end them")

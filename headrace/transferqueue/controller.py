@@ -22,6 +22,8 @@ from headrace.transferqueue.hub import Hub
 from headrace.transferqueue.journal import Fsync
 from headrace.transferqueue.keys import make_keys, server_options
 from headrace.transferqueue.operations import OPERATIONS
+from headrace.transferqueue.payload.custody import Custody
+from headrace.transferqueue.payload.custody import archive as keep_segment
 from headrace.transferqueue.port import Port
 from headrace.transferqueue.wire import MAX_MESSAGE_BYTES, read_request
 
@@ -46,8 +48,8 @@ class Controller:
     have the client key.
     `durability`: "memory" empties `directory` at the end; "disk" keeps it, and a controller started on it
     again goes on where the last acknowledged operation left it, at the same address. `fsync`: see
-    `journal.Fsync`. `fault`: called at "commit begun", "committed" and "replied"; a test may end the
-    process there.
+    `journal.Fsync`. `archive` (disk only): rows that leave are kept, see `archive.py`. `fault`: called at
+    "commit begun", "committed" and "replied"; a test may end the process there.
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class Controller:
         durability: Durability = "memory",
         fsync: Fsync = "batch",
         keys: Path | None = None,
+        archive: bool = False,
         fault: Callable[[str], object] = lambda point: None,
     ) -> None:
         if keys is None:
@@ -68,6 +71,8 @@ class Controller:
         self._keys = keys
         if durability not in get_args(Durability):
             raise Refused(f"durability is {durability!r}; allowed are {', '.join(get_args(Durability))}")
+        if archive and durability != "disk":
+            raise Refused(f"an archive needs durability disk, and it is {durability}; leave archive out")
         self.address = address
         self.recovered: Recovered | None = None
         """What a durable queue found when it started; None before, or in memory."""
@@ -75,6 +80,7 @@ class Controller:
         self._context = context or zmq.Context.instance()
         self._durable = durability == "disk"
         self._fsync: Fsync = fsync
+        self._archive = archive
         self._fault = fault
         self._hub: Hub
         self._chronicle: Chronicle | None = None
@@ -107,7 +113,8 @@ class Controller:
         self._closed = self._loop.create_future()
         self._made_directory = not self._directory.exists()
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._hub = Hub(self._directory, OPERATIONS, self._deliver)
+        custody = Custody(self._directory, retire=keep_segment if self._archive else None)
+        self._hub = Hub(self._directory, OPERATIONS, self._deliver, custody=custody)
         if self._durable:
             self._recover()
         try:
@@ -127,7 +134,7 @@ class Controller:
         self._stop(None)
 
     def _recover(self) -> None:
-        self._chronicle = Chronicle(self._directory, fsync=self._fsync)
+        self._chronicle = Chronicle(self._directory, fsync=self._fsync, archive=self._archive)
         try:
             self.recovered = self._chronicle.recover(self._hub)
         except BaseException:

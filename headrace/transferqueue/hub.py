@@ -23,6 +23,7 @@ from headrace.transferqueue.nodes import Unit
 from headrace.transferqueue.payload.custody import Custody
 from headrace.transferqueue.payload.depots import Depots
 from headrace.transferqueue.publications import Publications
+from headrace.transferqueue.records import Row
 from headrace.transferqueue.table import Table
 from headrace.transferqueue.waits import Wait, Waits
 from headrace.transferqueue.wire import Arguments, Request, write_error, write_reply
@@ -80,6 +81,8 @@ class Record(Protocol):
 
     def expiry(self, leases: list[int], now: float) -> None: ...
 
+    def left(self, table: Table, rows: tuple[Row, ...]) -> None: ...
+
 
 class Hub:
     """State of a controller. `deliver(client, reply)` sends; `operations` is what clients may ask for.
@@ -97,7 +100,7 @@ class Hub:
         record: Record | None = None,
     ) -> None:
         self.directory = directory
-        self.custody = Depots(custody or Custody(directory))
+        self.custody = Depots(Custody(directory) if custody is None else custody)
         self.units: dict[str, Unit] = {}
         self.record = record
         self.tables: dict[str, Table] = {}
@@ -220,6 +223,8 @@ class Hub:
                 self.retry(key)
             for name, table in self.tables.items():
                 effects = table.effects()
+                if effects.left and self.record is not None:
+                    self.record.left(table, effects.left)
                 for block in effects.freed:
                     self.custody.free(block)
                 if effects.room:

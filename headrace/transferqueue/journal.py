@@ -12,6 +12,8 @@ import fcntl
 import os
 import sqlite3
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
@@ -33,6 +35,7 @@ _SCHEMA = """
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT);
 CREATE TABLE IF NOT EXISTS state (id INTEGER PRIMARY KEY CHECK (id = 0), seq INTEGER, wall_s REAL, data BLOB);
 CREATE TABLE IF NOT EXISTS log (seq INTEGER PRIMARY KEY, wall_s REAL, entries BLOB);
+CREATE TABLE IF NOT EXISTS archive (seq INTEGER PRIMARY KEY, tbl TEXT, rows BLOB);
 """
 
 
@@ -66,6 +69,7 @@ class Journal:
         newest = "SELECT max(seq) FROM (SELECT seq FROM log UNION SELECT seq FROM state)"
         self._seq: int = self._store.execute(newest).fetchone()[0] or 0
         self._group: list[bytes] = []
+        self._archived: list[tuple[str, bytes]] = []
 
     def read(self) -> Past:
         past = _read(self._store)
@@ -77,6 +81,10 @@ class Journal:
         """Adds to the group; it is kept by the next `commit`."""
         self._group.append(entry)
 
+    def archive(self, table: str, rows: bytes) -> None:
+        """Adds to the archive, with the group."""
+        self._archived.append((table, rows))
+
     def has_group(self) -> bool:
         return bool(self._group)
 
@@ -86,7 +94,14 @@ class Journal:
             return
         entries = b"".join(self._group)
         self._seq += 1
+        if self._archived:
+            self._write("BEGIN")
         self._write("INSERT INTO log VALUES (?, ?, ?)", (self._seq, time.time(), entries))
+        for row in self._archived:
+            self._write("INSERT INTO archive (tbl, rows) VALUES (?, ?)", row)
+        if self._archived:
+            self._write("COMMIT")
+            self._archived.clear()
         self.log_bytes += len(entries)
         self._group.clear()
 
@@ -114,12 +129,25 @@ class Journal:
 
 def read_journal(directory: Path) -> Past:
     """The journal of a directory, dead or live, without changing it; JournalError where there is none."""
+    with _opened(directory) as store:
+        return _read(store)
+
+
+def read_archived(directory: Path, table: str) -> list[bytes]:
+    """What left a table, group by group, as it was archived; see `archive.py`."""
+    with _opened(directory) as store:
+        found = store.execute("SELECT rows FROM archive WHERE tbl = ? ORDER BY seq", (table,))
+        return [row[0] for row in found]
+
+
+@contextmanager
+def _opened(directory: Path) -> Iterator[sqlite3.Connection]:
     path = directory / _FILE
     if not path.is_file():
         raise JournalError(f"{directory} holds no queue: it has no {_FILE}; name a run's queue directory")
     store = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
     try:
-        return _read(store)
+        yield store
     except sqlite3.Error as error:
         raise JournalError(f"{path} cannot be read: {error}") from error
     finally:

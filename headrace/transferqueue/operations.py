@@ -341,15 +341,15 @@ def _write(hub: Hub, table: Table, entry: Entry) -> Body:
     if not written:
         return {}
     hub.custody.free(entry.block)
-    places = _places(written, entry.columns)
+    blocks = places(written, entry.columns)
     uids = pack_ints([row.uid for row in written])
-    return {"written": uids, "blocks": places, "units": addresses(hub, places)}
+    return {"written": uids, "blocks": blocks, "units": addresses(hub, blocks)}
 
 
 def _lease_body(hub: Hub, table: Table, held: Held) -> Body:
     rows = list(held.rows.values())
     reads = sum({table.bits[name] for name in table.spec.tasks[held.task].reads})
-    places = _places(rows, reads)
+    blocks = places(rows, reads)
     return {
         "lease": held.id,
         "table": table.spec.name,
@@ -359,12 +359,16 @@ def _lease_body(hub: Hub, table: Table, held: Held) -> Body:
         "attempts": pack_ints([row.failures.get(held.task, 0) + 1 for row in rows]),
         "versions": pack_ints([row.version for row in rows]),
         "carries": {index: row.carry for index, row in enumerate(rows) if row.carry is not None},
-        "blocks": places,
-        "units": addresses(hub, places),
+        "blocks": blocks,
+        "units": addresses(hub, blocks),
     }
 
 
-def _places(rows: list[Row], columns: int) -> list[list[Any]]:
+ALL_COLUMNS = -1
+"""Bits of every column."""
+
+
+def places(rows: list[Row], columns: int) -> list[list[Any]]:
     """Where the cells are: per block its reference, positions in `rows` and indices in the block."""
     places: dict[int, tuple[Block, list[int], list[int]]] = {}
     for position, row in enumerate(rows):

@@ -168,3 +168,5 @@ class Effects:
     """Blocks that no row needs any more; room for producers was made if there is one."""
     room: bool = False
     """Rows left the table."""
+    left: tuple[Row, ...] = ()
+    """Rows that left it for good."""

@@ -22,6 +22,7 @@ class Shelf:
         self._groups: dict[int, Group] = {}
         self._serials = 0
         self._freed: list[Block] = []
+        self._left: list[Row] = []
         self._room = False
 
     def room(self, rows: int, size: int) -> bool:
@@ -123,6 +124,8 @@ class Shelf:
         self._drop_if_empty(group)
         self.consumed -= row.consumed
         self._room = True
+        if not keep:
+            self._left.append(row)
         for block, _ in row.cells:
             block.live -= 1
             block.kept += keep
@@ -146,6 +149,7 @@ class Shelf:
         """A row that was kept will not come back."""
         row.kept = False
         row.group.kept -= 1
+        self._left.append(row)
         self._drop_if_empty(row.group)
         for block, _ in row.cells:
             block.kept -= 1
@@ -162,11 +166,11 @@ class Shelf:
             if block.live == 1:
                 self.bytes += block.length
 
-    def drain(self) -> tuple[tuple[Block, ...], bool]:
-        """Blocks freed since the last call, and whether rows left."""
-        freed, room = tuple(self._freed), self._room
-        self._freed, self._room = [], False
-        return freed, room
+    def drain(self) -> tuple[tuple[Block, ...], bool, tuple[Row, ...]]:
+        """Blocks freed since the last call, whether rows left, and those that left for good."""
+        freed, room, left = tuple(self._freed), self._room, tuple(self._left)
+        self._freed, self._room, self._left = [], False, []
+        return freed, room, left
 
     def _drop_if_empty(self, group: Group) -> None:
         if not group.rows and not group.kept:

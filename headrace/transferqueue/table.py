@@ -236,8 +236,8 @@ class Table:
 
     def effects(self) -> Effects:
         """What the events since the last call make possible; the caller owes the consequences."""
-        freed, room = self.shelf.drain()
-        effects = Effects(tasks=tuple(self._woken), freed=freed, room=room)
+        freed, room, left = self.shelf.drain()
+        effects = Effects(tasks=tuple(self._woken), freed=freed, room=room, left=left)
         self._woken = {}
         return effects
 

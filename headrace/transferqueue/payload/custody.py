@@ -17,6 +17,8 @@ from headrace.transferqueue.records import Block
 
 _NUMBER = re.compile(r"-(\d{6,})\.arrows$")
 _UNKNOWN_SIZE = 1 << 62
+ARCHIVE = "archive"
+"""Where retired segments are kept, in the queue's directory, if they are."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -162,6 +164,14 @@ class Custody:
         if known.sealed and not known.live:
             del self._segments[segment]
             self._retired.append(segment)
+
+
+def archive(path: Path) -> None:
+    """Keeps a segment that is not needed any more."""
+    folder = path.parent / ARCHIVE
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if path.exists():
+        os.replace(path, folder / path.name)
 
 
 def _unlink(path: Path) -> None:
