@@ -22,7 +22,8 @@ from headrace.transferqueue import (
     graph,
 )
 from headrace.transferqueue.journal import Journal, read_journal
-from tests.transferqueue.mortal import MortalQueue, Run
+from tests.transferqueue.mortal import MortalQueue
+from tests.transferqueue.mortal_run import Run
 
 Make = Callable[..., Any]
 

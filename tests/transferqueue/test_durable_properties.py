@@ -10,7 +10,8 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
-from tests.transferqueue.mortal import Crash, Run
+from tests.transferqueue.mortal import Crash
+from tests.transferqueue.mortal_run import Run
 
 SEEDS = st.integers(0, 2**32)
 BURST = 60
