@@ -38,6 +38,7 @@ MODULES = (
 )
 """Where the classes of a state may be defined, below this package."""
 
+_WORD = 1 << 63
 _PLAIN = frozenset((type(None), bool, float, str, bytes))
 _SEQUENCES: dict[type, str] = {list: "list", tuple: "tuple", set: "set", deque: "deque"}
 _MAPPINGS: dict[type, str] = {dict: "dict", Counter: "counter"}
@@ -55,8 +56,8 @@ def dump(roots: dict[str, Any]) -> bytes:
 def load(data: bytes) -> dict[str, Any]:
     """What `dump` wrote; JournalError where it is not that."""
     try:
-        roots, objects = msgpack.unpackb(data, strict_map_key=False, use_list=True)
-        return _Reader(objects).read(roots)
+        roots, kinds, objects = msgpack.unpackb(data, strict_map_key=False, use_list=True)
+        return _Reader(kinds, objects).read(roots)
     except (ValueError, TypeError, KeyError, AttributeError, IndexError) as error:
         raise JournalError(f"the snapshot does not fit this version of the queue: {error!r}") from error
 
@@ -70,16 +71,22 @@ class _Writer:
     def __init__(self) -> None:
         self._numbers: dict[int, int] = {}
         self._objects: list[Any] = []
-        self._kinds: dict[type, tuple[str, list[str]]] = {}
+        self._slots: dict[type, tuple[str, list[str]]] = {}
+        self._kinds: dict[tuple[str, ...], int] = {}
 
     def write(self, roots: dict[str, Any]) -> bytes:
         top = self._value(roots)
         written = []
         for each in self._objects:
-            name, slots = self._kind(type(each))
-            fields = {slot: getattr(each, slot) for slot in slots} | getattr(each, "__dict__", {})
-            written.append([name, *(part for k, v in fields.items() for part in (k, self._value(v)))])
-        packed = msgpack.packb([top, written])
+            name, slots = self._slots_of(type(each))
+            own = getattr(each, "__dict__", {})
+            kind = self._kinds.setdefault((name, *slots, *own), len(self._kinds))
+            row = [kind]
+            for value in (*[getattr(each, slot) for slot in slots], *own.values()):
+                plain = type(value) in _PLAIN or (type(value) is int and -_WORD <= value < _WORD)
+                row.append(value if plain else self._value(value))
+            written.append(row)
+        packed = msgpack.packb([top, list(self._kinds), written])
         assert packed is not None
         return packed
 
@@ -88,7 +95,7 @@ class _Writer:
         if kind in _PLAIN:
             return value
         if kind is int:
-            return value if -(1 << 63) <= value < 1 << 63 else ["int", str(value)]
+            return value if -_WORD <= value < _WORD else ["int", str(value)]
         if kind in _SEQUENCES:
             return [_SEQUENCES[kind], *(self._value(item) for item in value)]
         if kind in _MAPPINGS:
@@ -108,32 +115,34 @@ class _Writer:
             self._objects.append(each)
         return number
 
-    def _kind(self, kind: type) -> tuple[str, list[str]]:
-        if kind not in self._kinds:
+    def _slots_of(self, kind: type) -> tuple[str, list[str]]:
+        if kind not in self._slots:
             module = kind.__module__.removeprefix(_HOME)
             if kind.__module__ == module or module not in MODULES:
                 raise JournalError(f"{kind.__module__}.{kind.__name__} cannot be part of a snapshot")
-            self._kinds[kind] = f"{module}:{kind.__name__}", fields_of(kind)
-        return self._kinds[kind]
+            self._slots[kind] = f"{module}:{kind.__name__}", fields_of(kind)
+        return self._slots[kind]
 
 
 class _Reader:
-    def __init__(self, objects: list[Any]) -> None:
+    def __init__(self, kinds: list[list[str]], objects: list[Any]) -> None:
         self._written = objects
-        self._objects = [self._make(name) for name, *_ in objects]
+        self._fields = [fields for _, *fields in kinds]
+        classes = [self._class(name) for name, *_ in kinds]
+        self._objects = [classes[kind].__new__(classes[kind]) for kind, *_ in objects]
 
     def read(self, roots: Any) -> dict[str, Any]:
-        for each, (_, *parts) in zip(self._objects, self._written, strict=True):
-            for name, value in zip(parts[::2], parts[1::2], strict=True):
-                object.__setattr__(each, name, self._value(value))
+        put = object.__setattr__
+        for each, (kind, *values) in zip(self._objects, self._written, strict=True):
+            for name, value in zip(self._fields[kind], values, strict=True):
+                put(each, name, self._value(value) if type(value) is list else value)
         return self._value(roots)
 
-    def _make(self, name: str) -> Any:
+    def _class(self, name: str) -> Any:
         module, _, kind = name.partition(":")
         if module not in MODULES:
             raise JournalError(f"a snapshot names {name!r}; classes come from {', '.join(MODULES)} alone")
-        made = getattr(import_module(_HOME + module), kind)
-        return made.__new__(made)
+        return getattr(import_module(_HOME + module), kind)
 
     def _value(self, value: Any) -> Any:
         if type(value) is not list:
