@@ -31,7 +31,7 @@ from headrace.transferqueue import (
 from headrace.transferqueue.addresses import read_address
 
 STEPS, UNITS, GROUP = 120, 2, 2
-PATIENCE_S = 8
+PATIENCE_S = 40
 Tell = Callable[[], None]
 Fault = Callable[[str], None]
 
