@@ -194,14 +194,17 @@ def dataflow(setting: Setting, staleness: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def peer_environment(folder: Path) -> Path:
-    """The Python of an environment with TRL, made in `folder` where it is missing."""
+TRL_PACKAGES = ("torch==2.13.0", "trl==1.16.0")
+
+
+def peer_environment(folder: Path, packages: Sequence[str] = TRL_PACKAGES) -> Path:
+    """The Python of an environment with `packages`, made in `folder` where it is missing."""
     python = folder / "bin" / "python"
     if not (folder / "ready").exists():
         folder.mkdir(parents=True, exist_ok=True)
         (folder.parent / ".gitignore").write_text("*\n")
         subprocess.run([sys.executable, "-m", "venv", "--clear", folder], check=True)
-        for package in ("torch==2.13.0", "trl==1.16.0"):
+        for package in packages:
             print(f"installing {package} into {folder}", file=sys.stderr, flush=True)
             subprocess.run([python, "-m", "pip", "install", "--quiet", package], check=True)
         (folder / "ready").touch()

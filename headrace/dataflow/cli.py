@@ -1,4 +1,4 @@
-"""The command line: `headrace run | check | plan | draw | keys | report`.
+"""The command line: `headrace run | check | plan | draw | keys | report | queue`.
 
 Exit codes: 0 the command did what was asked, 1 the run failed, 2 refused before anything started,
 130 interrupted. Whatever takes time to import is imported by the command that needs it.
@@ -162,6 +162,38 @@ def report(
         typer.echo(json.dumps(summary(directory)))
     else:
         typer.echo(write_html(directory))
+
+
+@app.command()
+def queue(
+    directory: Annotated[
+        Path, typer.Argument(help="A run directory, or a queue directory of one, dead or live.")
+    ] = Path("runs/latest"),
+    as_json: AsJson = False,
+    export: Annotated[
+        Path | None, typer.Option(help="Write archived rows as one Parquet file per table into this folder.")
+    ] = None,
+) -> None:
+    """Look into a durable queue: rows by state, leases, and quarantined rows with their errors."""
+    from headrace.dataflow.queue_text import queue_directory, render
+    from headrace.transferqueue.archive import export as write_files
+    from headrace.transferqueue.errors import JournalError
+    from headrace.transferqueue.look import look
+
+    try:
+        found = look(queue_directory(directory))
+        files = [] if export is None else write_files(queue_directory(directory), export)
+    except JournalError as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(REFUSED) from error
+    if as_json:
+        typer.echo(json.dumps(found.to_json()))
+        return
+    from rich.console import Console
+
+    Console().print(render(found))
+    for file in files:
+        typer.echo(file)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -7,6 +7,7 @@ loaded on first use, so that a graph can name its columns without Arrow or ZeroM
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from headrace.transferqueue.sampling import SamplerKind, Sampling
 from headrace.transferqueue.schema import Column, Dtype, TableSpec, Task, TaskKind
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from headrace.transferqueue.errors import (
         ControllerUnreachable,
         EndOfData,
+        JournalError,
         LeaseLost,
         PayloadError,
         QueueError,
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
         RowsGone,
         SchemaError,
         StepRefused,
+        UnitLost,
         UnknownName,
         WaitTimeout,
         WireError,
@@ -31,6 +34,7 @@ if TYPE_CHECKING:
     from headrace.transferqueue.records import Publication
     from headrace.transferqueue.rows import Lease, Rows
     from headrace.transferqueue.stats import Stats, TableStats, TaskStats
+    from headrace.transferqueue.storage import StorageUnit
 
 __all__ = [
     "BlockingClient",
@@ -40,6 +44,7 @@ __all__ = [
     "ControllerUnreachable",
     "Dtype",
     "EndOfData",
+    "JournalError",
     "Lease",
     "LeaseLost",
     "PayloadError",
@@ -48,14 +53,18 @@ __all__ = [
     "Refused",
     "Rows",
     "RowsGone",
+    "SamplerKind",
+    "Sampling",
     "SchemaError",
     "Stats",
     "StepRefused",
+    "StorageUnit",
     "TableSpec",
     "TableStats",
     "Task",
     "TaskKind",
     "TaskStats",
+    "UnitLost",
     "UnknownName",
     "WaitTimeout",
     "WireError",
@@ -70,6 +79,7 @@ _HOMES = {
     "Publication": "records",
     "Rows": "rows",
     "Stats": "stats",
+    "StorageUnit": "storage",
     "TableStats": "stats",
     "TaskStats": "stats",
 }

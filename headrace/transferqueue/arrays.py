@@ -13,10 +13,12 @@ import pyarrow as pa
 
 from headrace.transferqueue.errors import SchemaError
 from headrace.transferqueue.schema import Column, TableSpec
+from headrace.transferqueue.tensors import tensor_type, tensors_to_arrow
 
 _ITEMS: dict[str, pa.DataType] = {
     "bool": pa.bool_(),
     "int8": pa.int8(),
+    "uint8": pa.uint8(),
     "int32": pa.int32(),
     "int64": pa.int64(),
     "float32": pa.float32(),
@@ -28,6 +30,8 @@ _ITEMS: dict[str, pa.DataType] = {
 
 def arrow_type(column: Column) -> pa.DataType:
     """The Arrow type of a column's cells."""
+    if column.shape is not None:
+        return tensor_type(column, _item_type(column))
     return pa.list_(_item_type(column)) if column.is_list() else _item_type(column)
 
 
@@ -41,6 +45,8 @@ def to_arrow(column: Column, values: Any) -> pa.Array:
     values = _as_array_or_sequence(column, values)
     if isinstance(values, pa.Array):
         return _exact(column, values)
+    if column.shape is not None:
+        return tensors_to_arrow(column, _item_type(column), values)
     if column.is_list():
         return _lists(column, values)
     if column.dtype == "json":
@@ -87,13 +93,21 @@ def list_lengths(array: pa.Array) -> np.ndarray:
 
 def smallest(array: pa.Array) -> np.ndarray:
     """int64 [n]: the least entry of each cell of an integer list column, -1 for an empty cell."""
+    return _reduced(array, np.minimum)
+
+
+def greatest(array: pa.Array) -> np.ndarray:
+    """int64 [n]: the greatest entry of each cell of an integer list column, -1 for an empty cell."""
+    return _reduced(array, np.maximum)
+
+
+def _reduced(array: pa.Array, reduction: np.ufunc) -> np.ndarray:
     offsets = array.offsets.to_numpy(zero_copy_only=False).astype(np.int64)
     values = array.values.to_numpy(zero_copy_only=False)
     result = np.full(len(array), -1, np.int64)
     filled = np.flatnonzero(np.diff(offsets))
     if len(filled):
-        ends = values[: offsets[-1]]
-        result[filled] = np.minimum.reduceat(ends, offsets[filled])
+        result[filled] = reduction.reduceat(values[: offsets[-1]], offsets[filled])
     return result
 
 
@@ -101,6 +115,8 @@ def same_bytes(left: pa.Array, right: pa.Array) -> bool:
     """Whether two columns of one type hold the same bits; unlike Arrow's equality, NaN equals itself."""
     if len(left) != len(right):
         return False
+    if pa.types.is_fixed_size_list(left.type):
+        return same_bytes(left.flatten(), right.flatten())
     if pa.types.is_list(left.type):
         same_lengths = np.array_equal(list_lengths(left), list_lengths(right))
         return same_lengths and same_bytes(left.flatten(), right.flatten())
@@ -132,9 +148,13 @@ def _exact(column: Column, array: pa.Array) -> pa.Array:
     wanted = arrow_type(column)
     if array.type != wanted:
         raise _wrong_type(column, str(array.type), where="")
-    if array.null_count or (column.is_list() and array.values.null_count):
+    if array.null_count or (_has_items(column) and array.flatten().null_count):
         raise SchemaError(f"column {column.name!r} got a null; every cell has a value")
     return array
+
+
+def _has_items(column: Column) -> bool:
+    return column.is_list() or column.shape is not None
 
 
 def _lists(column: Column, rows: Any) -> pa.Array:

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -29,20 +30,22 @@ class BlockingClient:
         print(queue.stats())
     """
 
-    def __init__(self, address: str, *, holder: str, timeout_s: float) -> None:
+    def __init__(self, address: str, *, holder: str, timeout_s: float, keys: Path | None) -> None:
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name=f"queue {holder}", daemon=True)
         self._thread.start()
         try:
-            self.client = self.run(Client.connect(address, holder=holder, timeout_s=timeout_s))
+            self.client = self.run(Client.connect(address, holder=holder, timeout_s=timeout_s, keys=keys))
         except BaseException:
             self._stop()
             raise
 
     @classmethod
-    def connect(cls, address: str, *, holder: str, timeout_s: float = 10.0) -> "BlockingClient":
+    def connect(
+        cls, address: str, *, holder: str, timeout_s: float = 10.0, keys: Path | None = None
+    ) -> "BlockingClient":
         """See `Client.connect`."""
-        return cls(address, holder=holder, timeout_s=timeout_s)
+        return cls(address, holder=holder, timeout_s=timeout_s, keys=keys)
 
     def __enter__(self) -> "BlockingClient":
         return self
@@ -59,6 +62,8 @@ class BlockingClient:
     release = _blocking(Client.release)
     commit = _blocking(Client.commit)
     drop = _blocking(Client.drop)
+    rewind = _blocking(Client.rewind)
+    checkpointed = _blocking(Client.checkpointed)
     publish = _blocking(Client.publish)
     published = _blocking(Client.published)
     evict = _blocking(Client.evict)

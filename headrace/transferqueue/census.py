@@ -1,4 +1,6 @@
-"""Counts a table for its stats, from figures it keeps anyway; nothing is scanned."""
+"""Counts a table for its stats, from figures it keeps anyway; rows are looked at for live staleness alone."""
+
+from collections import Counter
 
 from headrace.transferqueue.stats import TableStats, TaskStats
 from headrace.transferqueue.table import Table
@@ -7,6 +9,7 @@ from headrace.transferqueue.table import Table
 def table_stats(table: Table, now: float) -> TableStats:
     """The figures of one table at `now`, in its own clock."""
     shelf, ledger, window = table.shelf, table.ledger, table.window
+    in_flight, in_queue = _live_staleness(table)
     oldest = next(iter(shelf.rows.values()), None)
     return TableStats(
         rows=len(shelf.rows),
@@ -29,9 +32,26 @@ def table_stats(table: Table, now: float) -> TableStats:
         duplicated=ledger.duplicated,
         lost=ledger.lost(len(shelf.rows) - shelf.consumed),
         staleness_trained=dict(ledger.staleness),
+        staleness_in_flight=in_flight,
+        staleness_in_queue=in_queue,
         dispatched_length_mean=_mean(ledger.dispatched_lengths),
         trained_length_mean=_mean(ledger.trained_lengths),
     )
+
+
+def _live_staleness(table: Table) -> tuple[dict[int, int], dict[int, int]]:
+    in_flight: Counter[int] = Counter()
+    in_queue: Counter[int] = Counter()
+    if table.window is None:
+        return {}, {}
+    owed = 0
+    for flow in table.flows.values():
+        owed |= flow.writes if flow.task.kind == "begin" else 0
+    for row in table.shelf.rows.values():
+        if row.version >= 0 and not row.consumed:
+            generated = row.written & owed == owed
+            (in_queue if generated else in_flight)[table.ledger.step - row.version] += 1
+    return dict(in_flight), dict(in_queue)
 
 
 def _task_stats(table: Table, name: str) -> TaskStats:

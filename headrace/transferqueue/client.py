@@ -4,7 +4,7 @@ Cells are written to and read from shared memory here; the controller sees only 
 renewed in the background while they are held.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -13,16 +13,29 @@ import numpy as np
 import pyarrow as pa
 import zmq
 
-from headrace.transferqueue.arrays import aligned_lengths, arrow_schema, same_bytes, smallest, to_arrays
+from headrace.transferqueue.arrays import (
+    aligned_lengths,
+    arrow_schema,
+    greatest,
+    same_bytes,
+    smallest,
+    to_arrays,
+)
 from headrace.transferqueue.connection import Connection
-from headrace.transferqueue.errors import ControllerUnreachable, QueueError, SchemaError, WriteConflict
+from headrace.transferqueue.errors import (
+    ControllerUnreachable,
+    QueueError,
+    SchemaError,
+    WriteConflict,
+)
 from headrace.transferqueue.payload.gather import gather
-from headrace.transferqueue.payload.segments import Reference, SegmentReader, SegmentWriter
+from headrace.transferqueue.payload.segments import Reference, SegmentWriter
+from headrace.transferqueue.reading import BlockReader
 from headrace.transferqueue.records import Publication
 from headrace.transferqueue.rows import Lease, Rows, pick
 from headrace.transferqueue.schema import TableSpec
 from headrace.transferqueue.stats import Stats
-from headrace.transferqueue.wire import pack, pack_ints, unpack, unpack_ints
+from headrace.transferqueue.wire import pack, pack_floats, pack_ints, unpack, unpack_ints
 
 Uids = Sequence[int] | np.ndarray
 
@@ -37,13 +50,14 @@ class Client:
     await client.close()
     """
 
-    def __init__(self, holder: str) -> None:
+    def __init__(self, holder: str, node: str = "") -> None:
         self.holder = holder
+        self.node = node
         self._specs: dict[str, TableSpec] = {}
         self._held: dict[int, tuple[str, set[int]]] = {}
         self._connection: Connection
         self._writer: SegmentWriter
-        self._reader: SegmentReader
+        self._reader: BlockReader
 
     @classmethod
     async def connect(
@@ -53,13 +67,19 @@ class Client:
         holder: str,
         timeout_s: float = 10.0,
         context: "zmq.Context[Any] | None" = None,
+        node: str = "",
+        keys: Path | None = None,
+        fault: Callable[[str], object] | None = None,
     ) -> "Client":
-        """`holder` names the leases; `timeout_s` is how long the controller may be silent.
+        """`holder` names the leases; `timeout_s` is how long the controller may be silent, or away while it
+        is started again: requests then go out once more, and none is done twice. `fault`: see
+        `SegmentWriter`.
 
         Raises ControllerUnreachable when nobody answers. `context` matters for inproc addresses only;
-        None: the process's own.
+        None: the process's own. `node`: this client's host, where a storage unit serves that name ("": the
+        controller's host). `keys`: the folder with the run's client key, where the controller has keys.
         """
-        client = cls(holder)
+        client = cls(holder, node)
         client._connection = Connection(
             address,
             timeout_s=timeout_s,
@@ -67,15 +87,17 @@ class Client:
             on_lost=client._on_lost,
             on_orphan=client._on_orphan,
             held=lambda: list(client._held),
+            keys=keys,
         )
         try:
-            hello = await client._connection.request("hello", {"holder": holder})
+            hello = await client._connection.request("hello", {"holder": holder, "node": node})
         except BaseException:
             client._connection.close(ControllerUnreachable("the client did not connect"))
             raise
         directory = Path(hello["directory"])
-        client._writer = SegmentWriter(directory, client._connection.identity.hex())
-        client._reader = SegmentReader(directory)
+        identity = client._connection.identity.hex()
+        client._writer = SegmentWriter(directory, identity, checksums=hello["durable"], fault=fault)
+        client._reader = BlockReader(node, directory, client._connection, context=context, keys=keys)
         return client
 
     async def __aenter__(self) -> "Client":
@@ -98,6 +120,7 @@ class Client:
         columns: Mapping[str, Any],
         *,
         lease: Lease | None = None,
+        ack: bool = False,
         groups: Uids | None = None,
         timeout_s: float = 60.0,
     ) -> None:
@@ -105,9 +128,12 @@ class Client:
 
         `groups` (one number per uid): the rows are new, every group whole; waits up to `timeout_s` for room
         and then raises WaitTimeout. `lease`: the rows are held by it, and `columns` are all that its task
-        writes. Neither: more cells of rows that are there. The same put again is accepted; other bytes in a
-        written cell raise WriteConflict; cells that do not fit their column raise SchemaError.
+        writes; with `ack` they leave it, done, in the same message. Neither: more cells of rows that are
+        there. The same put again is accepted; other bytes in a written cell raise WriteConflict; cells that
+        do not fit their column raise SchemaError.
         """
+        if ack and lease is None:
+            raise SchemaError("a put with ack=True says under which lease its rows are held: pass lease=")
         spec = await self._spec(table)
         rows = np.asarray(uids, np.int64)
         if not len(rows):
@@ -119,31 +145,45 @@ class Client:
             "columns": list(arrays),
             "groups": None if groups is None else pack_ints(np.asarray(groups, np.int64)),
             "lease": None if lease is None else lease.id,
+            "ack": ack,
             "lengths": {k: pack_ints(v) for k, v in aligned_lengths(spec, arrays, rows).items()},
             "floors": None,
+            "figures": {k: pack_floats(arrays[k].to_numpy()) for k in spec.figures if k in arrays},
             "timeout_s": timeout_s,
         }
         if spec.versions is not None and spec.versions.name in arrays:
             fields["floors"] = pack_ints(smallest(arrays[spec.versions.name]))
+            fields["ceilings"] = pack_ints(greatest(arrays[spec.versions.name]))
         batch = pa.record_batch(list(arrays.values()), arrow_schema(spec, list(arrays)))
         answer = await self._write(batch, fields, known_same=False)
         if answer:
-            self._compare(table, batch, rows, answer)
+            await self._compare(table, batch, rows, answer)
             await self._write(batch, fields, known_same=True)
+        if lease is not None and ack:
+            self._settle(lease.id, rows)
 
-    async def lease(self, task: str, want: int, *, version: int | None = None, timeout_s: float) -> Lease:
+    async def lease(
+        self,
+        task: str,
+        want: int,
+        *,
+        version: int | None = None,
+        rank: int | None = None,
+        timeout_s: float,
+    ) -> Lease:
         """Up to `want` rows of the task's table, at least one; a whole group where the task needs it.
 
         Returns as soon as one unit is available, and never waits to fill `want`. `version`: for a begin
-        task the one that the replica serves, for a train task the step (None: the one due). Raises
-        WaitTimeout, naming what is missing and who owes it, or EndOfData.
+        task the one that the replica serves, for a train task the step (None: the one due). `rank`: whose
+        share, where the task is balanced over data-parallel ranks. Raises WaitTimeout, naming what is
+        missing and who owes it, or EndOfData.
         """
-        fields = {"task": task, "want": want, "version": version, "timeout_s": timeout_s}
+        fields = {"task": task, "want": want, "version": version, "rank": rank, "timeout_s": timeout_s}
         body = await self._connection.request("lease", fields)
         self._held[body["lease"]] = (body["table"], set(unpack_ints(body["uids"])))
         self._connection.quicken(body["lease_s"] / 3)
         try:
-            rows = self._rows(await self._spec(body["table"]), task, body)
+            rows = await self._rows(await self._spec(body["table"]), task, body)
         except BaseException:
             self._on_orphan(body)
             raise
@@ -191,14 +231,32 @@ class Client:
         for lease in [lease for lease, (name, _) in self._held.items() if name == table]:
             self._settle(lease, uids)
 
-    async def publish(self, policy: str, version: int, checksum: str) -> None:
-        """A new version of a policy can be pulled; versions only grow, and a repeat changes nothing."""
-        await self._connection.request(
-            "publish", {"policy": policy, "version": version, "checksum": checksum}
-        )
+    async def rewind(self, task: str, step: int) -> None:
+        """The trainer is back at a checkpoint of `step`: it will be handed the rows of the steps from there
+        on again, the same batches in the same order, and the task's leases end.
+
+        StepRefused where rows of those steps are gone, Refused where the table is not `rewindable`.
+        """
+        await self._connection.request("rewind", {"task": task, "step": step})
+
+    async def checkpointed(self, task: str, step: int) -> None:
+        """A checkpoint that holds the steps below `step` is safe: their rows may go. To be called once it
+        is on disk, with the oldest checkpoint that one would still come back to."""
+        await self._connection.request("checkpointed", {"task": task, "step": step})
+
+    async def publish(self, policy: str, version: int, checksum: str) -> int:
+        """A new version of a policy can be pulled; versions only grow, and a repeat changes nothing.
+
+        After `rewind` to step c the versions from c on are published again. One whose checksum is another
+        than before begins a new timeline there: rows with a part of the lost versions are dropped, and
+        their number is returned; else 0.
+        """
+        fields = {"policy": policy, "version": version, "checksum": checksum}
+        return (await self._connection.request("publish", fields))["lost"]
 
     async def published(self, policy: str, *, after: int, timeout_s: float) -> Publication:
-        """The newest version once it is above `after` (-1: any); WaitTimeout if it does not come."""
+        """The newest version once it is above `after` (-1: any), or whatever it is where a new timeline began
+        that this client was not told of; WaitTimeout if it does not come."""
         fields = {"policy": policy, "after": after, "timeout_s": timeout_s}
         return Publication(**await self._connection.request("published", fields))
 
@@ -250,6 +308,7 @@ class Client:
     ) -> dict[str, Any]:
         place = self._writer.append(batch)
         where = {"segment": place.segment, "offset": place.offset, "length": place.length}
+        where["checksum"] = place.checksum
         try:
             answer = await self._connection.request("put", {**fields, **where, "known_same": known_same})
         except ControllerUnreachable:
@@ -261,14 +320,14 @@ class Client:
             self._writer.undo(place)
         return answer
 
-    def _compare(
+    async def _compare(
         self, table: str, batch: pa.RecordBatch, uids: np.ndarray, answer: Mapping[str, Any]
     ) -> None:
         """Raises WriteConflict unless the cells that are there already hold the same bytes as `batch`."""
         position = {uid: index for index, uid in enumerate(uids.tolist())}
         written = unpack_ints(answer["written"])
         for reference, places, indices in self._blocks(answer):
-            there = self._reader.read(reference)
+            there = await self._reader.read(reference, answer["units"])
             mine = np.array([position[written[place]] for place in places], np.int64)
             for name in set(there.schema.names) & set(batch.schema.names):
                 if not same_bytes(
@@ -279,11 +338,14 @@ class Client:
                         f"the rows {[written[place] for place in places][:8]}; a cell is written once"
                     )
 
-    def _rows(self, spec: TableSpec, task: str, body: Mapping[str, Any]) -> Rows:
+    async def _rows(self, spec: TableSpec, task: str, body: Mapping[str, Any]) -> Rows:
         self._reader.forget_unlinked()
         reads = next(declared.reads for declared in spec.tasks if declared.name == task)
         uids = np.array(unpack_ints(body["uids"]), np.int64)
-        blocks = [(self._reader.read(place), at, index) for place, at, index in self._blocks(body)]
+        blocks = [
+            (await self._reader.read(place, body["units"]), at, index)
+            for place, at, index in self._blocks(body)
+        ]
         carries = body["carries"]
         return Rows(
             uids=uids,
@@ -298,11 +360,11 @@ class Client:
     def _blocks(self, body: Mapping[str, Any]) -> list[tuple[Reference, list[int], list[int]]]:
         return [
             (
-                Reference(segment=segment, offset=offset, length=length),
+                Reference(segment=segment, offset=offset, length=length, node=node),
                 unpack_ints(places),
                 unpack_ints(indices),
             )
-            for segment, offset, length, places, indices in body["blocks"]
+            for segment, offset, length, places, indices, node in body["blocks"]
         ]
 
     def _settle(self, lease: int, uids: Uids | None) -> None:

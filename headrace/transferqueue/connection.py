@@ -1,22 +1,26 @@
 """A client's line to the controller: requests with ids, answers to whoever asked, one pulse for all.
 
 While a request is pending or a lease is held, a pulse goes out: it renews the leases, finds requests that
-never arrived (they are sent again, under the same id) and shows that somebody is there. Silence beyond
-`timeout_s` fails everything pending with ControllerUnreachable.
+never arrived (they are sent again, under the same id) and shows that somebody is there. When the line is
+up again after a break, all that is pending goes out again, in order: the controller does nothing twice.
+Silence beyond `timeout_s` fails everything pending with ControllerUnreachable.
 """
 
 import asyncio
 import secrets
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import zmq
 
 from headrace.transferqueue.errors import ControllerUnreachable, QueueError, WireError
+from headrace.transferqueue.keys import client_options
 from headrace.transferqueue.port import Port
 from headrace.transferqueue.wire import MAX_MESSAGE_BYTES, pack_ints, read_reply, write_request
 
 _LINGER_MS = 200
+_RECONNECT_MS = 50
 
 
 class Connection:
@@ -35,6 +39,7 @@ class Connection:
         on_lost: Callable[[list[int]], None],
         on_orphan: Callable[[Any], None],
         held: Callable[[], list[int]],
+        keys: Path | None = None,
     ) -> None:
         self.address = address
         self.timeout_s = timeout_s
@@ -45,11 +50,17 @@ class Connection:
         self._on_lost = on_lost
         self._on_orphan = on_orphan
         self._loop = asyncio.get_running_loop()
+        options = {} if keys is None else client_options(keys)
         socket = (context or zmq.Context.instance()).socket(zmq.DEALER)
         socket.setsockopt(zmq.IDENTITY, self.identity)
         socket.setsockopt(zmq.MAXMSGSIZE, MAX_MESSAGE_BYTES)
+        socket.setsockopt(zmq.RECONNECT_IVL, _RECONNECT_MS)
+        self._monitor = Port(socket.get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED), self._on_line)
+        for option, value in options.items():
+            socket.setsockopt(option, value)
         socket.connect(address)
         self._port = Port(socket, self._on_message)
+        self._lines = 0
         self._numbers = 0
         self._pending: dict[int, asyncio.Future[Any]] = {}
         self._sent: dict[int, bytes] = {}
@@ -93,6 +104,7 @@ class Connection:
     def close(self, error: QueueError) -> None:
         """Closes the socket; whatever is pending fails with `error`."""
         self._stop_timer()
+        self._monitor.close(linger_ms=0)
         self._port.close(linger_ms=_LINGER_MS)
         self._fail(error)
 
@@ -159,6 +171,13 @@ class Connection:
             self._cancelled.discard(number)
             if not isinstance(body, QueueError):
                 self._on_orphan(body)
+
+    def _on_line(self, frames: list[bytes]) -> None:
+        """The socket has a connection; every one but the first may have swallowed what was sent."""
+        self._lines += 1
+        if self._lines > 1:
+            for number in sorted(self._sent):
+                self._port.send([self._sent[number]])
 
     def _beat(self) -> None:
         self._timer = None

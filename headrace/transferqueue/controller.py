@@ -1,36 +1,55 @@
 """The queue's server: a ZeroMQ socket and a clock around the hub.
 
 All waiting happens here, on the server's side, each wait with its deadline; one timer stands at the next
-deadline and nothing is polled. Bytes that are no message are counted and cost nothing else.
+deadline and nothing is polled. Bytes that are no message are counted and cost nothing else. With
+`durability="disk"` replies go out once the transaction that holds their operations is committed; what
+arrives together is committed together.
 """
 
 import asyncio
-import ipaddress
 import logging
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import Any
-from urllib.parse import urlsplit
+from typing import Any, Literal, get_args
 
 import zmq
 
-from headrace.transferqueue.errors import Refused, WireError
+from headrace.transferqueue.addresses import newest_address, require_local, write_address
+from headrace.transferqueue.chronicle import Chronicle, Recovered
+from headrace.transferqueue.errors import QueueError, Refused, WireError
 from headrace.transferqueue.hub import Hub
+from headrace.transferqueue.journal import Fsync
+from headrace.transferqueue.keys import make_keys, server_options
 from headrace.transferqueue.operations import OPERATIONS
+from headrace.transferqueue.payload.custody import Custody
+from headrace.transferqueue.payload.custody import archive as keep_segment
 from headrace.transferqueue.port import Port
 from headrace.transferqueue.wire import MAX_MESSAGE_BYTES, read_request
 
+Durability = Literal["memory", "disk"]
 _LINGER_MS = 500
+_REFUSALS = (
+    zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
+    | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
+    | zmq.EVENT_HANDSHAKE_FAILED_AUTH
+)
 _log = logging.getLogger(__name__)
 
 
 class Controller:
-    """Serves one queue until it is closed; payload lives under `directory`, which it empties at the end.
+    """Serves one queue until it is closed.
 
         async with Controller(Path("/dev/shm/run"), "ipc:///tmp/run.queue") as controller:
             client = await Client.connect(controller.address, holder="me")
 
-    `address`: tcp on loopback (port `*`: any free one), ipc, or inproc beside its clients.
+    `address`: tcp on loopback (port `*`: any free one), ipc, or inproc beside its clients. With `keys`, a
+    folder for the run's keys (made where there are none), tcp on any interface, encrypted, for clients that
+    have the client key.
+    `durability`: "memory" empties `directory` at the end; "disk" keeps it, and a controller started on it
+    again goes on where the last acknowledged operation left it, at the same address. `fsync`: see
+    `journal.Fsync`. `archive` (disk only): rows that leave are kept, see `archive.py`. `fault`: called at
+    "commit begun", "committed" and "replied"; a test may end the process there.
     """
 
     def __init__(
@@ -39,16 +58,41 @@ class Controller:
         address: str = "tcp://127.0.0.1:*",
         *,
         context: "zmq.Context[Any] | None" = None,
+        durability: Durability = "memory",
+        fsync: Fsync = "batch",
+        keys: Path | None = None,
+        archive: bool = False,
+        fault: Callable[[str], object] = lambda point: None,
     ) -> None:
-        _require_local(address)
+        if keys is None:
+            require_local(address)
+        else:
+            make_keys(keys)
+        self._keys = keys
+        if durability not in get_args(Durability):
+            raise Refused(f"durability is {durability!r}; allowed are {', '.join(get_args(Durability))}")
+        if archive and durability != "disk":
+            raise Refused(f"an archive needs durability disk, and it is {durability}; leave archive out")
         self.address = address
+        self.recovered: Recovered | None = None
+        """What a durable queue found when it started; None before, or in memory."""
         self._directory = directory
         self._context = context or zmq.Context.instance()
-        self._hub = Hub(directory, OPERATIONS, self._deliver)
+        self._durable = durability == "disk"
+        self._fsync: Fsync = fsync
+        self._archive = archive
+        self._fault = fault
+        self._hub: Hub
+        self._chronicle: Chronicle | None = None
         self._port: Port | None = None
+        self._doorbell: Port | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._turn: asyncio.Handle | None = None
+        self._outbox: list[list[bytes]] = []
         self._made_directory = False
-        self._closed = asyncio.Event()
+        self._clock_s = 0.0
+        self._loop: asyncio.AbstractEventLoop
+        self._closed: asyncio.Future[None]
 
     async def __aenter__(self) -> "Controller":
         await self.start()
@@ -60,13 +104,56 @@ class Controller:
         await self.close()
 
     async def start(self) -> None:
-        """Binds; `address` then names the real port."""
+        """Recovers what the directory holds and binds; `address` then names the real port.
+
+        Raises Refused where the address or the directory is another's, JournalError where the past cannot
+        be read.
+        """
+        self._loop = asyncio.get_running_loop()
+        self._closed = self._loop.create_future()
         self._made_directory = not self._directory.exists()
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        custody = Custody(self._directory, retire=keep_segment if self._archive else None)
+        self._hub = Hub(self._directory, OPERATIONS, self._deliver, custody=custody)
+        if self._durable:
+            self._recover()
+        try:
+            self._bind()
+        except BaseException:
+            self._close_chronicle()
+            raise
+        if self._durable:
+            write_address(self._directory, self.address)
+
+    async def closed(self) -> None:
+        """Returns once the controller has been closed; raises JournalError if it could not go on."""
+        await asyncio.shield(self._closed)
+
+    async def close(self) -> None:
+        """Stops serving; clients then fail within their deadlines. In memory it removes every segment."""
+        self._stop(None)
+
+    def _recover(self) -> None:
+        self._chronicle = Chronicle(self._directory, fsync=self._fsync, archive=self._archive)
+        try:
+            self.recovered = self._chronicle.recover(self._hub)
+        except BaseException:
+            self._close_chronicle()
+            raise
+        self._hub.custody.sweep()
+        self._clock_s = self.recovered.now - self._loop.time()
+        self.address = newest_address(self._directory, self.address)
+        for table, rows in self.recovered.dropped.items():
+            _log.warning("table %s: the cells of rows %s were torn or lost; they are dropped", table, rows)
+
+    def _bind(self) -> None:
+        options = {} if self._keys is None else server_options(self._keys)
         socket = self._context.socket(zmq.ROUTER)
         socket.setsockopt(zmq.MAXMSGSIZE, MAX_MESSAGE_BYTES)
         socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
         socket.setsockopt(zmq.ROUTER_HANDOVER, 1)
+        for option, value in options.items():
+            socket.setsockopt(option, value)
         try:
             socket.bind(self.address)
         except zmq.ZMQError as error:
@@ -74,27 +161,43 @@ class Controller:
             raise Refused(f"the controller cannot bind {self.address}: {error}") from error
         self.address = socket.getsockopt(zmq.LAST_ENDPOINT).rstrip(b"\0").decode()
         self._port = Port(socket, self._on_message)
+        self._doorbell = Port(socket.get_monitor_socket(_REFUSALS), self._on_refusal)
+        self._set_timer()
 
-    async def closed(self) -> None:
-        """Returns once the controller has been closed."""
-        await self._closed.wait()
-
-    async def close(self) -> None:
-        """Stops serving and removes every segment; clients then fail within their deadlines."""
+    def _stop(self, error: QueueError | None) -> None:
+        """Ends serving, with nothing acknowledged that is not kept."""
         if self._timer is not None:
             self._timer.cancel()
+        if self._turn is not None and error is None:
+            self._end_turn()
         if self._port is not None:
             self._port.close(linger_ms=_LINGER_MS)
             self._port = None
+            if self._doorbell is not None:
+                self._doorbell.close(linger_ms=0)
             if self.address.startswith("ipc://"):
                 Path(self.address.removeprefix("ipc://")).unlink(missing_ok=True)
-            self._hub.custody.close()
-            if self._made_directory:
-                self._directory.rmdir()
-        self._closed.set()
+            if not self._durable:
+                self._hub.custody.close()
+                if self._made_directory:
+                    self._directory.rmdir()
+        self._close_chronicle()
+        if not self._closed.done():
+            if error is None:
+                self._closed.set_result(None)
+            else:
+                self._closed.set_exception(error)
+                self._closed.exception()
+
+    def _close_chronicle(self) -> None:
+        if self._chronicle is not None:
+            self._chronicle.close()
+            self._chronicle = None
+
+    def _now(self) -> float:
+        return self._loop.time() + self._clock_s
 
     def _on_message(self, frames: list[bytes]) -> None:
-        now = asyncio.get_running_loop().time()
         try:
             if len(frames) != 2:
                 raise WireError(f"{len(frames) - 1} frames; one is due")
@@ -103,39 +206,59 @@ class Controller:
             self._hub.malformed += 1
             _log.debug("refused a message: %s", error)
             return
-        self._hub.handle(frames[0], request, now)
-        self._set_timer()
+        self._hub.handle(frames[0], request, self._now())
+        self._after_event()
+
+    def _on_refusal(self, frames: list[bytes]) -> None:
+        """Somebody at the door spoke no ZeroMQ or had no key."""
+        self._hub.malformed += 1
 
     def _deliver(self, client: bytes, reply: bytes) -> None:
-        if self._port is not None:
+        if self._chronicle is not None:
+            self._outbox.append([client, reply])
+        elif self._port is not None:
             self._port.send([client, reply])
+
+    def _after_event(self) -> None:
+        if self._chronicle is None:
+            self._hub.custody.sweep()
+        elif self._turn is None:
+            self._turn = self._loop.call_soon(self._end_turn)
+        self._set_timer()
+
+    def _end_turn(self) -> None:
+        """Commits what this turn of the loop did, then says so."""
+        self._turn = None
+        if self._chronicle is None:
+            return
+        self._fault("commit begun")
+        try:
+            self._chronicle.commit(self._hub)
+        except QueueError as error:
+            _log.critical("%s", error)
+            self._stop(error)
+            return
+        self._fault("committed")
+        replies, self._outbox = self._outbox, []
+        for frames in replies:
+            if self._port is not None:
+                self._port.send(frames)
+        self._fault("replied")
+        self._hub.custody.sweep()
 
     def _set_timer(self) -> None:
         due = self._hub.next_deadline()
+        if due is not None:
+            due -= self._clock_s
         if self._timer is not None:
             if due is not None and self._timer.when() == due:
                 return
             self._timer.cancel()
             self._timer = None
         if due is not None:
-            self._timer = asyncio.get_running_loop().call_at(due, self._on_timer)
+            self._timer = self._loop.call_at(due, self._on_timer)
 
     def _on_timer(self) -> None:
         self._timer = None
-        self._hub.tick(asyncio.get_running_loop().time())
-        self._set_timer()
-
-
-def _require_local(address: str) -> None:
-    parts = urlsplit(address.replace(":*", ""))
-    if parts.scheme in ("inproc", "ipc"):
-        return
-    try:
-        local = parts.hostname == "localhost" or ipaddress.ip_address(parts.hostname or "").is_loopback
-    except ValueError:
-        local = False
-    if parts.scheme != "tcp" or not local:
-        raise Refused(
-            f"address {address!r} is not local; allowed are tcp on 127.0.0.1, localhost or [::1], ipc://PATH "
-            "and inproc://NAME"
-        )
+        self._hub.tick(self._now())
+        self._after_event()

@@ -3,7 +3,9 @@
 QueueError
 ├── SchemaError               a spec or a cell does not fit its declared shape
 ├── WireError                 bytes that are no message of ours
+├── UnitLost                 the storage unit of another node does not give its cells
 ├── PayloadError              a segment of cells cannot be written or read
+├── JournalError              a queue's directory cannot be written, read or replayed
 ├── ControllerUnreachable     nobody answers at the controller's address (a ConnectionError)
 ├── WaitTimeout               a wait ended at its deadline (a TimeoutError)
 ├── EndOfData                 the producer ended the table and nothing is left to lease
@@ -32,6 +34,14 @@ class WireError(QueueError):
 
 class PayloadError(QueueError):
     """A segment of cells cannot be written or read."""
+
+
+class JournalError(QueueError):
+    """A queue's directory cannot be written, read or replayed."""
+
+
+class UnitLost(QueueError):
+    """The storage unit of another node does not give its cells; the message says what became of the rows."""
 
 
 class ControllerUnreachable(QueueError, ConnectionError):
@@ -77,6 +87,8 @@ BY_NAME: dict[str, type[QueueError]] = {
         SchemaError,
         WireError,
         PayloadError,
+        UnitLost,
+        JournalError,
         ControllerUnreachable,
         WaitTimeout,
         EndOfData,

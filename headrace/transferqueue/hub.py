@@ -4,22 +4,26 @@ Every request is answered once, at once or from a wait; an answer is kept until 
 request that is sent again is answered again and never done twice. Time is an argument.
 """
 
-import itertools
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from headrace.transferqueue.errors import (
     ControllerUnreachable,
     QueueError,
+    Refused,
     UnknownName,
     WaitTimeout,
     WireError,
 )
+from headrace.transferqueue.leases import LeaseIds
+from headrace.transferqueue.nodes import Unit
 from headrace.transferqueue.payload.custody import Custody
-from headrace.transferqueue.records import Publication
+from headrace.transferqueue.payload.depots import Depots
+from headrace.transferqueue.publications import Publications
+from headrace.transferqueue.records import Row
 from headrace.transferqueue.table import Table
 from headrace.transferqueue.waits import Wait, Waits
 from headrace.transferqueue.wire import Arguments, Request, write_error, write_reply
@@ -33,6 +37,12 @@ class Session:
     """One connected client."""
 
     holder: str
+    node: str = ""
+    """Where it writes its cells."""
+    since: int = 0
+    """Oldest request that the client may still wait for; what is older was answered and seen."""
+    timelines: dict[str, int] = field(default_factory=dict)
+    """By policy: the one whose newest version it was last told of."""
     replies: dict[int, bytes] = field(default_factory=dict)
     """Answers that the client may not have seen, by request id."""
 
@@ -43,10 +53,17 @@ class Call:
 
     client: bytes
     session: Session
-    id: int
-    arguments: Arguments
+    request: Request
     timeout_s: float
     """Longest wait for the answer; 0 for an operation that does not wait."""
+
+    @property
+    def id(self) -> int:
+        return self.request.id
+
+    @property
+    def arguments(self) -> Arguments:
+        return self.request.arguments
 
     @property
     def owner(self) -> str:
@@ -57,22 +74,44 @@ class Call:
 Operation = Callable[["Hub", Call], Any]
 
 
+class Record(Protocol):
+    """Keeps what changed the state, in the order in which it did."""
+
+    def request(self, call: Call, reply: bytes, now: float) -> None: ...
+
+    def expiry(self, leases: list[int], now: float) -> None: ...
+
+    def left(self, table: Table, rows: tuple[Row, ...]) -> None: ...
+
+
 class Hub:
-    """State of a controller. `deliver(client, reply)` sends; `operations` is what clients may ask for."""
+    """State of a controller. `deliver(client, reply)` sends; `operations` is what clients may ask for.
+
+    `record`: hears of every operation that was done, so that doing them again gives the same state.
+    """
 
     def __init__(
-        self, directory: Path, operations: dict[str, Operation], deliver: Callable[[bytes, bytes], object]
+        self,
+        directory: Path,
+        operations: dict[str, Operation],
+        deliver: Callable[[bytes, bytes], object],
+        *,
+        custody: Custody | None = None,
+        record: Record | None = None,
     ) -> None:
         self.directory = directory
-        self.custody = Custody(directory)
+        self.custody = Depots(Custody(directory) if custody is None else custody)
+        self.units: dict[str, Unit] = {}
+        self.record = record
         self.tables: dict[str, Table] = {}
         self.tables_by_task: dict[str, Table] = {}
-        self.policies: dict[str, Publication] = {}
+        self.policies: dict[str, Publications] = {}
         self.sessions: dict[bytes, Session] = {}
         self.waits = Waits()
         self.malformed = 0
-        self.lease_ids = itertools.count(1)
+        self.lease_ids = LeaseIds()
         self.now = 0.0
+        self._woken: dict[tuple[str, str], None] = {}
         self._operations = operations
         self._deliver = deliver
 
@@ -82,8 +121,9 @@ class Hub:
         """Does one request, or finds that it is done or waiting already."""
         self.now = now
         session = self._session(client, request)
-        if session is None or (client, request.id) in self.waits:
+        if session is None or (client, request.id) in self.waits or request.id < session.since:
             return
+        session.since = max(session.since, request.since)
         for seen in [number for number in session.replies if number < request.since]:
             del session.replies[seen]
         if request.id in session.replies:
@@ -91,18 +131,18 @@ class Hub:
             return
         arguments = request.arguments
         timeout_s = arguments.number("timeout_s") if arguments.has("timeout_s") else 0.0
-        call = Call(client=client, session=session, id=request.id, arguments=arguments, timeout_s=timeout_s)
+        call = Call(client=client, session=session, request=request, timeout_s=timeout_s)
         self._answer(call, lambda: self._operation(request.operation)(self, call))
         self.settle()
 
     def tick(self, now: float) -> None:
         """Ends the leases and the waits that are due."""
         self.now = now
-        for table in self.tables.values():
-            for lease in table.expire(now):
-                _log.warning(
-                    "lease %d on table %s expired; its rows are handed out again", lease, table.spec.name
-                )
+        late = [lease for table in self.tables.values() for lease in table.expire(now)]
+        if late:
+            _log.warning("leases %s expired; their rows are handed out again", late)
+            if self.record is not None:
+                self.record.expiry(late, now)
         self.settle()
         for wait in self.waits.late(now):
             wait.abandon()
@@ -161,6 +201,10 @@ class Hub:
         )
         return None
 
+    def wake(self, key: tuple[str, str]) -> None:
+        """`settle` will look at the waits of a key again, once the operation that says so is recorded."""
+        self._woken[key] = None
+
     def retry(self, key: tuple[str, str], *, in_turn: bool = False) -> None:
         """Looks at the waits of a key again; `in_turn`: the first that must go on waiting holds the rest."""
         for wait in self.waits.under(key):
@@ -173,9 +217,14 @@ class Hub:
         """Carries out what events have made possible, until nothing more follows."""
         busy = True
         while busy:
-            busy = False
+            busy = bool(self._woken)
+            woken, self._woken = self._woken, {}
+            for key in woken:
+                self.retry(key)
             for name, table in self.tables.items():
                 effects = table.effects()
+                if effects.left and self.record is not None:
+                    self.record.left(table, effects.left)
                 for block in effects.freed:
                     self.custody.free(block)
                 if effects.room:
@@ -183,6 +232,8 @@ class Hub:
                 for task in effects.tasks:
                     self.retry(("task", task))
                 busy = busy or effects.room or bool(effects.tasks)
+        for node in self.custody.nodes_to_wake():
+            self.retry(("unit", node))
 
     def forget(self, client: bytes) -> None:
         """The client is gone: its waits end, its segment is sealed."""
@@ -211,14 +262,21 @@ class Hub:
             if body is None:
                 return False
             data = write_reply(call.id, body)
+            self._keep(call, data)
         except QueueError as error:
             self.malformed += isinstance(error, WireError)
             data = write_error(call.id, error)
+            if isinstance(error, Refused):
+                self._keep(call, data)
         except Exception as error:
             _log.exception("request %d of %s failed in the controller", call.id, call.session.holder)
             data = write_error(call.id, QueueError(f"the controller failed on this request: {error!r}"))
         self.reply(call, data)
         return True
+
+    def _keep(self, call: Call, reply: bytes) -> None:
+        if self.record is not None:
+            self.record.request(call, reply, self.now)
 
     def _operation(self, name: str) -> Operation:
         if name not in self._operations:

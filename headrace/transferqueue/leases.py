@@ -10,6 +10,20 @@ from headrace.transferqueue.errors import LeaseLost
 from headrace.transferqueue.records import Held, Row
 
 
+class LeaseIds:
+    """Numbers of leases, unique over the tables of a queue; one is used up only by a lease that is held."""
+
+    def __init__(self) -> None:
+        self._last = 0
+
+    def __iter__(self) -> "LeaseIds":
+        return self
+
+    def __next__(self) -> int:
+        self._last += 1
+        return self._last
+
+
 class Leases:
     """Leases by id, and their deadlines."""
 
@@ -23,12 +37,16 @@ class Leases:
         return iter(self._held.values())
 
     def draft(self, now: float, task: int, holder: str) -> Held:
-        """A lease without rows, to be filled and then held."""
-        return Held(id=next(self._ids), task=task, holder=holder, deadline_s=now + self._lease_s)
+        """A lease without rows and number, to be filled and then held."""
+        return Held(id=0, task=task, holder=holder, deadline_s=now + self._lease_s)
 
     def hold(self, held: Held) -> None:
+        held.id = next(self._ids)
         self._held[held.id] = held
         heappush(self._deadlines, (held.deadline_s, held.id))
+
+    def holds(self, lease: int) -> bool:
+        return lease in self._held
 
     def get(self, lease: int) -> Held:
         """LeaseLost when it has ended."""
@@ -55,6 +73,12 @@ class Leases:
         if held is not None:
             held.deadline_s = now + self._lease_s
         return held is not None
+
+    def renew_all(self, now: float) -> None:
+        """Every holder has the full time again, whatever the clock said before."""
+        for held in self._held.values():
+            held.deadline_s = now + self._lease_s
+        self._deadlines = [(held.deadline_s, held.id) for held in self._held.values()]
 
     def close_if_empty(self, held: Held) -> None:
         if not held.rows:

@@ -42,6 +42,16 @@ class RangeSet:
             self._starts.insert(at, value)
             self._ends.insert(at, value + 1)
 
+    def discard(self, value: int) -> None:
+        if value not in self:
+            return
+        at = bisect_right(self._starts, value) - 1
+        start, end = self._starts[at], self._ends[at]
+        parts = [(start, value), (value + 1, end)]
+        kept = [part for part in parts if part[0] < part[1]]
+        self._starts[at : at + 1] = [part[0] for part in kept]
+        self._ends[at : at + 1] = [part[1] for part in kept]
+
 
 class Ledger:
     """Counts of ended rows and the record of committed steps."""
@@ -70,6 +80,10 @@ class Ledger:
     def was_dropped(self, uid: int) -> bool:
         return uid in self._dropped_uids
 
+    def committed(self, step: int) -> np.ndarray:
+        """int64 [n], sorted: the rows of a committed step."""
+        return self._steps[step]
+
     def is_repeat(self, step: int, uids: list[int]) -> bool:
         """Whether the step is committed with these rows; StepRefused if with others or not due."""
         if len(set(uids)) != len(uids):
@@ -87,6 +101,19 @@ class Ledger:
         self._steps[step] = np.sort(np.asarray(uids, np.int64))
         self.trained += len(uids)
         self.step = step + 1
+
+    def undo(self, step: int, rows: list[Row], *, length_label: str) -> None:
+        """Takes back the newest step, as if its rows had not been trained on."""
+        del self._steps[step]
+        self.step = step
+        self.trained -= len(rows)
+        for row in rows:
+            if row.version >= 0:
+                self.staleness[step - row.version] -= 1
+                self.violations -= step - row.version > row.unit.slack
+            _count_length(self.trained_lengths, row.lengths.get(length_label), by=-1)
+            self._gone.discard(row.uid)
+        self.staleness = +self.staleness
 
     def train(self, row: Row, step: int, length: int | None) -> None:
         """One consumed row: its staleness, and whether it kept the bound."""
@@ -123,7 +150,7 @@ class Ledger:
         return self.created - ended - unconsumed
 
 
-def _count_length(total: list[int], length: int | None) -> None:
+def _count_length(total: list[int], length: int | None, *, by: int = 1) -> None:
     if length is not None:
-        total[0] += 1
-        total[1] += length
+        total[0] += by
+        total[1] += by * length

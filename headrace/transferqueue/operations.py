@@ -3,24 +3,37 @@
 Each takes its arguments by type from the call and gives the body of the reply, or None when it waits.
 """
 
+from dataclasses import asdict, replace
 from typing import Any
 
+from headrace.transferqueue import rewind as rewinding
 from headrace.transferqueue.census import table_stats
 from headrace.transferqueue.errors import QueueError, Refused, SchemaError, StepRefused
 from headrace.transferqueue.explain import why_no_lease, why_no_room
 from headrace.transferqueue.hub import Call, Hub, Operation
+from headrace.transferqueue.nodes import addresses, attend, lost, unit, unit_state
+from headrace.transferqueue.publications import Publications
 from headrace.transferqueue.records import Block, Entry, Held, Publication, Row
+from headrace.transferqueue.rewind import fork
 from headrace.transferqueue.schema import TableSpec
 from headrace.transferqueue.stats import Stats
 from headrace.transferqueue.table import Table
-from headrace.transferqueue.wire import pack_ints, unpack_ints
+from headrace.transferqueue.wire import Arguments, pack_ints, unpack_floats, unpack_ints
 
 Body = dict[str, Any]
 
 
 def hello(hub: Hub, call: Call) -> Body:
-    call.session.holder = call.arguments.text("holder")
-    return {"directory": str(hub.directory)}
+    session, arguments = call.session, call.arguments
+    session.holder = arguments.text("holder")
+    session.node = arguments.text("node") if arguments.has("node") else ""
+    if session.node and session.node not in hub.units:
+        raise Refused(
+            f"no storage unit serves node {session.node!r}; there are: {', '.join(hub.units) or 'none'}. "
+            "Start one there first"
+        )
+    directory = hub.units[session.node].directory if session.node else str(hub.directory)
+    return {"directory": directory, "durable": hub.record is not None}
 
 
 def goodbye(hub: Hub, call: Call) -> Body:
@@ -47,7 +60,7 @@ def create(hub: Hub, call: Call) -> Body:
     spec = TableSpec.from_wire(call.arguments.mapping("spec"))
     known = hub.tables.get(spec.name)
     if known is not None:
-        if known.spec != spec:
+        if replace(known.spec, first_step=spec.first_step) != spec:
             raise Refused(f"table {spec.name!r} exists with another spec: {known.spec}; it got {spec}")
         return {}
     taken = [task.name for task in spec.tasks if task.name in hub.tables_by_task]
@@ -56,8 +69,9 @@ def create(hub: Hub, call: Call) -> Body:
         raise Refused(f"task {taken[0]!r} of table {spec.name!r} is a task of table {other!r} already")
     table = hub.tables[spec.name] = Table(spec, lease_ids=hub.lease_ids)
     hub.tables_by_task.update(dict.fromkeys(table.flows, table))
-    if spec.policy in hub.policies:
-        table.publish(hub.policies[spec.policy].version)
+    newest = _newest(hub, spec.policy or "")
+    if newest is not None:
+        table.publish(newest.version)
     return {}
 
 
@@ -71,12 +85,16 @@ def put(hub: Hub, call: Call) -> Body | None:
     block, rows = entry.block, len(entry.uids)
     creates = entry.groups is not None and not all(uid in table.shelf.rows for uid in entry.uids)
     room = ("room", table.spec.name)
+    acks = entry.lease if call.arguments.has("ack") and call.arguments.boolean("ack") else None
 
     def attempt() -> Body | None:
         try:
             if creates and not table.shelf.room(rows, block.length):
                 return None
-            return _write(hub, table, entry)
+            answer = _write(hub, table, entry)
+            if acks and not answer:
+                table.ack(acks, entry.uids)
+            return answer
         except QueueError:
             hub.custody.free(block)
             raise
@@ -95,13 +113,16 @@ def lease(hub: Hub, call: Call) -> Body | None:
     arguments = call.arguments
     task, want = arguments.text("task"), arguments.integer("want")
     version = arguments.integer("version") if arguments.has("version") else None
+    rank = arguments.integer("rank") if arguments.has("rank") else None
     table = hub.table_of(task)
     if want < 1:
         raise SchemaError(f"want is {want}; at least 1 row must be asked for")
+    if table.flows[task].task.kind == "begin":
+        _require_told(hub, call, table)
 
     def attempt() -> Body | None:
-        held = table.lease(hub.now, task, want, holder=call.session.holder, version=version)
-        return None if held is None else _lease_body(table, held)
+        held = table.lease(hub.now, task, want, holder=call.session.holder, version=version, rank=rank)
+        return None if held is None else _lease_body(hub, table, held)
 
     return hub.wait(call, ("task", task), attempt, lambda: why_no_lease(table, task, version=version))
 
@@ -138,37 +159,33 @@ def drop(hub: Hub, call: Call) -> Body:
 
 
 def publish(hub: Hub, call: Call) -> Body:
+    """Tells of a version; `lost` are rows of a history that it did not come to again."""
     arguments = call.arguments
-    new = Publication(
-        policy=arguments.text("policy"),
-        version=arguments.integer("version"),
-        checksum=arguments.text("checksum"),
-    )
-    old = hub.policies.get(new.policy)
-    if old is not None and (new.version < old.version or (new.version == old.version and new != old)):
-        raise StepRefused(
-            f"policy {new.policy!r} is at version {old.version} with checksum {old.checksum}; version "
-            f"{new.version} with checksum {new.checksum} does not follow it"
-        )
-    hub.policies[new.policy] = new
+    policy, version = arguments.text("policy"), arguments.integer("version")
+    known = hub.policies.get(policy) or Publications(policy)
+    forked = known.publish(version, arguments.text("checksum"))
+    hub.policies[policy] = known
+    lost = 0
     for table in hub.tables.values():
-        if table.spec.policy == new.policy:
-            table.publish(new.version)
-    hub.retry(("policy", new.policy))
-    return {}
+        if table.spec.policy == policy:
+            lost += len(fork(table, version)) if forked else 0
+            table.publish(version)
+    hub.wake(("policy", policy))
+    return {"lost": lost}
 
 
 def published(hub: Hub, call: Call) -> Body | None:
     policy, after = call.arguments.text("policy"), call.arguments.integer("after")
 
     def attempt() -> Body | None:
-        newest = hub.policies.get(policy)
-        if newest is None or newest.version <= after:
+        newest = _newest(hub, policy)
+        if newest is None or (newest.version <= after and _is_told(call, newest)):
             return None
-        return {"policy": policy, "version": newest.version, "checksum": newest.checksum}
+        call.session.timelines[policy] = newest.timeline
+        return asdict(newest)
 
     def why() -> str:
-        newest = hub.policies.get(policy)
+        newest = _newest(hub, policy)
         known = "it was never published" if newest is None else f"the newest is {newest.version}"
         return f"no version of policy {policy!r} after {after}: {known}; its trainer owes it"
 
@@ -180,6 +197,24 @@ def evict(hub: Hub, call: Call) -> Body:
     for client in [client for client, session in hub.sessions.items() if session.holder == holder]:
         hub.forget(client)
     return {"rows": sum(table.evict(holder, reason) for table in hub.tables.values())}
+
+
+def rewind(hub: Hub, call: Call) -> Body:
+    task, step = call.arguments.text("task"), call.arguments.integer("step")
+    table = hub.table_of(task)
+    rewinding.rewind(table, task, step)
+    if table.spec.policy in hub.policies:
+        hub.policies[table.spec.policy].rewind(step)
+    return {}
+
+
+def checkpointed(hub: Hub, call: Call) -> Body:
+    task, step = call.arguments.text("task"), call.arguments.integer("step")
+    table = hub.table_of(task)
+    rewinding.checkpointed(table, task, step)
+    if table.spec.policy in hub.policies:
+        hub.policies[table.spec.policy].cover(step)
+    return {}
 
 
 def set_staleness(hub: Hub, call: Call) -> Body:
@@ -195,7 +230,7 @@ def end(hub: Hub, call: Call) -> Body:
 def stats(hub: Hub, call: Call) -> Body:
     return Stats(
         tables={name: table_stats(table, hub.now) for name, table in hub.tables.items()},
-        policies={name: publication.version for name, publication in hub.policies.items()},
+        policies={name: known.newest.version for name, known in hub.policies.items() if known.newest},
         segments=len(hub.custody),
         segment_bytes=hub.custody.size,
         clients=len(hub.sessions),
@@ -222,11 +257,38 @@ OPERATIONS: dict[str, Operation] = {
         publish,
         published,
         evict,
+        rewind,
+        checkpointed,
         set_staleness,
         end,
         stats,
+        unit,
+        attend,
+        unit_state,
+        lost,
     )
 }
+
+PASSING = frozenset(("pulse", "cancel", "describe", "stats", "attend", "unit_state"))
+"""Operations that leave nothing which a restart would have to bring back."""
+
+
+def _newest(hub: Hub, policy: str) -> Publication | None:
+    return hub.policies[policy].newest if policy in hub.policies else None
+
+
+def _is_told(call: Call, newest: Publication) -> bool:
+    """Whether the client knows of the timeline that `newest` is on."""
+    return call.session.timelines.get(newest.policy, 0) >= newest.timeline
+
+
+def _require_told(hub: Hub, call: Call, table: Table) -> None:
+    newest = _newest(hub, table.spec.policy or "")
+    if newest is not None and not _is_told(call, newest):
+        raise StepRefused(
+            f"timeline {newest.timeline} of policy {newest.policy!r} began and {call.session.holder!r} was "
+            f"not told: ask for what is published, load version {newest.version} and lease again"
+        )
 
 
 def _some_uids(call: Call) -> list[int] | None:
@@ -241,7 +303,10 @@ def _entry(hub: Hub, table: Table, call: Call) -> Entry:
     lengths = {str(label): unpack_ints(packed) for label, packed in arguments.mapping("lengths").items()}
     groups = arguments.uids("groups") if arguments.has("groups") else None
     floors = arguments.uids("floors") if arguments.has("floors") else None
-    sizes = {len(values) for values in (*lengths.values(), groups, floors) if values is not None}
+    ceilings = arguments.uids("ceilings") if arguments.has("ceilings") else None
+    figures = _figures(table, arguments)
+    counted = (*lengths.values(), *figures.values(), groups, floors, ceilings)
+    sizes = {len(values) for values in counted if values is not None}
     if not uids or not columns or sizes - {len(uids)}:
         raise SchemaError(
             f"a put of {len(uids)} rows and {len(names)} columns has {sorted(sizes)} figures per row"
@@ -249,16 +314,26 @@ def _entry(hub: Hub, table: Table, call: Call) -> Entry:
     lease = arguments.integer("lease") if arguments.has("lease") else None
     known_same = arguments.boolean("known_same")
     place = (arguments.text("segment"), arguments.integer("offset"), arguments.integer("length"))
+    checksum = arguments.integer("checksum")
     return Entry(
         uids=uids,
         columns=columns,
-        block=hub.custody.admit(call.owner, *place),
+        block=hub.custody.admit(call.owner, call.session.node, *place, checksum),
         groups=groups,
         lease=lease,
         floors=floors,
+        ceilings=ceilings,
         lengths=lengths,
+        figures=figures,
         known_same=known_same,
     )
+
+
+def _figures(table: Table, arguments: Arguments) -> dict[str, list[float]]:
+    if not arguments.has("figures"):
+        return {}
+    packed = arguments.mapping("figures")
+    return {name: unpack_floats(packed[name]) for name in table.spec.figures if name in packed}
 
 
 def _write(hub: Hub, table: Table, entry: Entry) -> Body:
@@ -266,12 +341,15 @@ def _write(hub: Hub, table: Table, entry: Entry) -> Body:
     if not written:
         return {}
     hub.custody.free(entry.block)
-    return {"written": pack_ints([row.uid for row in written]), "blocks": _places(written, entry.columns)}
+    blocks = places(written, entry.columns)
+    uids = pack_ints([row.uid for row in written])
+    return {"written": uids, "blocks": blocks, "units": addresses(hub, blocks)}
 
 
-def _lease_body(table: Table, held: Held) -> Body:
+def _lease_body(hub: Hub, table: Table, held: Held) -> Body:
     rows = list(held.rows.values())
     reads = sum({table.bits[name] for name in table.spec.tasks[held.task].reads})
+    blocks = places(rows, reads)
     return {
         "lease": held.id,
         "table": table.spec.name,
@@ -281,11 +359,16 @@ def _lease_body(table: Table, held: Held) -> Body:
         "attempts": pack_ints([row.failures.get(held.task, 0) + 1 for row in rows]),
         "versions": pack_ints([row.version for row in rows]),
         "carries": {index: row.carry for index, row in enumerate(rows) if row.carry is not None},
-        "blocks": _places(rows, reads),
+        "blocks": blocks,
+        "units": addresses(hub, blocks),
     }
 
 
-def _places(rows: list[Row], columns: int) -> list[list[Any]]:
+ALL_COLUMNS = -1
+"""Bits of every column."""
+
+
+def places(rows: list[Row], columns: int) -> list[list[Any]]:
     """Where the cells are: per block its reference, positions in `rows` and indices in the block."""
     places: dict[int, tuple[Block, list[int], list[int]]] = {}
     for position, row in enumerate(rows):
@@ -295,6 +378,6 @@ def _places(rows: list[Row], columns: int) -> list[list[Any]]:
                 positions.append(position)
                 indices.append(index)
     return [
-        [block.segment, block.offset, block.length, pack_ints(positions), pack_ints(indices)]
+        [block.segment, block.offset, block.length, pack_ints(positions), pack_ints(indices), block.node]
         for block, positions, indices in places.values()
     ]

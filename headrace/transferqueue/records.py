@@ -4,9 +4,19 @@ Plain mutable records, changed by `table.py` alone. Tasks and columns are bits o
 readiness is one comparison.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
 
 from headrace.transferqueue.staleness import INFINITE
+
+NOTHING: Mapping[Any, Any] = MappingProxyType({})
+"""Shared by all rows until they have something of their own: a table holds many rows."""
+
+
+def _nothing() -> Mapping[Any, Any]:
+    return NOTHING
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -16,10 +26,16 @@ class Block:
     segment: str
     offset: int
     length: int
+    checksum: int = 0
+    """CRC-32 of its bytes; 0: none was taken."""
+    node: str = ""
+    """Whose storage unit has it; "": it lies beside the controller."""
     columns: int = 0
     """Bits of the columns that it holds."""
     live: int = 0
-    """Rows that still need it."""
+    """Rows in the table that need it."""
+    kept: int = 0
+    """Rows that left it and may come back."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -49,17 +65,22 @@ class Group:
     number: int
     serial: int
     unit: Unit | None
-    """Set where whole groups are the units."""
+    """Set where whole groups are the units, or where no task trains and units are not counted."""
     rows: "dict[int, Row]" = field(default_factory=dict)
     pending: list[int] = field(default_factory=list)
     """By task: rows not done with."""
     ready: list[int] = field(default_factory=list)
     """By task: rows that may be leased now."""
+    kept: int = 0
+    """Rows that left the table and may come back; its number stays taken."""
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Row:
-    """One sample; `written` has the bits of its columns, the next three those of tasks."""
+    """One sample; `written` has the bits of its columns, the next three those of tasks.
+
+    Its mappings and `cells` are replaced as a whole, never changed in place.
+    """
 
     uid: int
     serial: int
@@ -73,14 +94,24 @@ class Row:
     version: int = -1
     carry: bytes | None = None
     """Packed by the client that handed the row back; never decoded here."""
-    consumed: bool = False
-    """Committed with a step; it stays while another task still has to read it."""
-    cells: list[tuple[Block, int]] = field(default_factory=list)
-    lengths: dict[str, int] = field(default_factory=dict)
-    failures: dict[int, int] = field(default_factory=dict)
+    newest: int = -1
+    """Greatest version of its tokens; `version` is the least."""
+    step: int = -1
+    """The one that consumed it; -1: none has. It stays while another task still has to read it."""
+    kept: bool = False
+    """It has left the table, and waits for a checkpoint that covers its step."""
+    cells: tuple[tuple[Block, int], ...] = ()
+    lengths: Mapping[str, int] = field(default_factory=_nothing)
+    figures: Mapping[str, float] = field(default_factory=_nothing)
+    """Values of the columns by which some task orders its rows."""
+    failures: Mapping[int, int] = field(default_factory=_nothing)
     """Failed leases by task index."""
-    leases: "dict[int, Held]" = field(default_factory=dict)
+    leases: "Mapping[int, Held]" = field(default_factory=_nothing)
     """Who holds it, by task index."""
+
+    @property
+    def consumed(self) -> bool:
+        return self.step >= 0
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -101,6 +132,8 @@ class Publication:
     policy: str
     version: int
     checksum: str
+    timeline: int = 0
+    """Grows by one where a trainer that went back came to another result than before."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,8 +148,12 @@ class Entry:
     lease: int | None = None
     floors: list[int] | None = None
     """Least entry of `versions` per row, -1 for an empty cell; None: the put has no such column."""
+    ceilings: list[int] | None = None
+    """Greatest entry of it; None: as `floors`."""
     lengths: dict[str, list[int]] = field(default_factory=dict)
     """Cell lengths by `aligned` label."""
+    figures: dict[str, list[float]] = field(default_factory=dict)
+    """Values of those of the put's columns by which a task orders its rows."""
     known_same: bool = False
     """The client compared the cells that were there already and found the same bytes."""
 
@@ -131,3 +168,5 @@ class Effects:
     """Blocks that no row needs any more; room for producers was made if there is one."""
     room: bool = False
     """Rows left the table."""
+    left: tuple[Row, ...] = ()
+    """Rows that left it for good."""

@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from headrace.transferqueue.errors import SchemaError
 from headrace.transferqueue.schema import TableSpec
+from headrace.transferqueue.tensors import arrow_to_tensors, as_torch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,14 +41,14 @@ class Rows:
     def __getitem__(self, column: str) -> Any:
         """Values of a column by its type.
 
-        Numbers: a NumPy array [n]; list columns: a list of n NumPy views; strings: a list of str;
-        json: a list of decoded objects. Raises KeyError with the columns that were read.
+        Numbers: a NumPy array [n]; tensors: a NumPy array [n, *shape]; list columns: a list of n NumPy views;
+        strings: a list of str; json: a list of decoded objects. Raises KeyError with the columns read.
         """
-        if column not in self.columns:
-            raise KeyError(f"column {column!r} was not read; these were: {', '.join(self.columns)}")
-        array, declared = self.columns[column], self.spec.column(column)
+        array, declared = self.arrow(column), self.spec.column(column)
+        if declared.shape is not None:
+            return arrow_to_tensors(declared, array)
         if declared.is_list():
-            values = array.values.to_numpy(zero_copy_only=True)
+            values = array.values.to_numpy(zero_copy_only=False)
             ends = array.offsets.to_numpy().tolist()
             return [values[start:end] for start, end in pairwise(ends)]
         if declared.dtype == "string":
@@ -54,6 +56,29 @@ class Rows:
         if declared.dtype == "json":
             return [json.loads(text) for text in array.to_pylist()]
         return array.to_numpy(zero_copy_only=False)
+
+    def arrow(self, column: str) -> pa.Array:
+        """The cells as an Arrow array, of the type that `Column` declares whatever the rows."""
+        if column not in self.columns:
+            raise KeyError(f"column {column!r} was not read; these were: {', '.join(self.columns)}")
+        return self.columns[column]
+
+    def torch(self, column: str) -> Any:
+        """Values of a column of numbers as torch tensors on the same memory (bool is copied).
+
+        Numbers: a tensor [n]; tensors: [n, *shape]; lists: a list of n tensors. Writing to one changes this
+        reader's view alone. Raises SchemaError on strings and json, which torch has no type for.
+        """
+        array, declared = self.arrow(column), self.spec.column(column)
+        if declared.dtype in ("string", "json"):
+            raise SchemaError(f"column {column!r} is {declared.dtype}; read it as rows[{column!r}]")
+        if declared.shape is not None:
+            return as_torch(array.flatten()).reshape(len(array), *declared.shape)
+        if not declared.is_list():
+            return as_torch(array)
+        ends = array.offsets.to_numpy().tolist()
+        values = as_torch(array.values)
+        return [values[start:end] for start, end in pairwise(ends)]
 
     def select(self, index: np.ndarray) -> "Rows":
         """The rows at `index` (int [k]), in that order."""

@@ -10,19 +10,24 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from headrace.transferqueue.errors import SchemaError
+from headrace.transferqueue.sampling import Sampling
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 Dtype = Literal[
     "bool",
+    "int8",
+    "uint8",
     "int32",
     "int64",
     "float32",
     "float64",
     "string",
     "json",
+    "list<bool>",
     "list<int8>",
+    "list<uint8>",
     "list<int32>",
     "list<int64>",
     "list<float32>",
@@ -40,6 +45,8 @@ class Column:
     dtype: Dtype
     aligned: str | None = None
     """Name of the length that this column shares, e.g. "response"; None: no relation."""
+    shape: tuple[int, ...] | None = None
+    """Every cell is a tensor of this shape, of a scalar dtype; None: scalars or lists."""
 
     def __post_init__(self) -> None:
         if self.dtype not in get_args(Dtype):
@@ -52,6 +59,14 @@ class Column:
                 "only list<...> columns may be aligned"
             )
 
+        if self.shape is not None and (
+            self.is_list() or self.dtype in ("string", "json") or not self.shape or min(self.shape) < 1
+        ):
+            raise SchemaError(
+                f"column {self.name!r} is {self.dtype} of shape {list(self.shape)}; a tensor has a scalar "
+                "dtype of numbers and a shape of at least one size, each at least 1"
+            )
+
     def is_list(self) -> bool:
         return self.dtype.startswith("list<")
 
@@ -60,7 +75,8 @@ class Column:
 
         Arrays (NumPy, Arrow, or anything with `__array__`) must have the exact type and pass without a
         copy. Python numbers are taken where nothing is lost, save that a Python float is rounded to
-        float32. Lists: a sequence with one array or list per row, or a 2-D array.
+        float32. Lists: a sequence with one array or list per row, or a 2-D array. Tensors: one array
+        [rows, *shape], or a sequence of arrays of the column's shape.
         """
         from headrace.transferqueue.arrays import to_arrow
 
@@ -78,6 +94,8 @@ class Task:
     kind: TaskKind = "work"
     """`begin` starts rows and passes the staleness gate, `train` takes them and commits steps."""
     needs_full_group: bool = False
+    sampling: Sampling | None = None
+    """Order of its ready rows; None: earliest deadline for a gated train task, else oldest first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,6 +120,9 @@ class TableSpec:
     """Live rows beyond which a producer of new rows waits."""
     max_bytes: int = 1 << 30
     """Live payload bytes beyond which a producer of new rows waits."""
+    rewindable: bool = False
+    """Rows of committed steps are kept until `checkpointed` covers them, so that `rewind` can hand them out
+    again; they take no part in the two limits above, so checkpoint often enough for the space there is."""
     max_attempts: int = 3
     """Leases of one row that may fail before it is quarantined."""
     lease_s: float = 60.0
@@ -110,7 +131,7 @@ class TableSpec:
     def __post_init__(self) -> None:
         problems = [*_duplicates("column", [c.name for c in self.columns]), *self._task_problems()]
         problems += _duplicates("task", [t.name for t in self.tasks])
-        problems += self._flow_problems()
+        problems += [*self._flow_problems(), *self._sampling_problems()]
         if problems:
             raise SchemaError(f"table {self.name!r}: " + "; ".join(problems))
 
@@ -135,6 +156,14 @@ class TableSpec:
                 return column
         return None
 
+    @property
+    def figures(self) -> tuple[str, ...]:
+        """Scalar columns by which a task orders its rows: their values travel with the put."""
+        ordered = [
+            t.sampling.by for t in self.tasks if t.sampling is not None and t.sampling.kind == "priority"
+        ]
+        return tuple(dict.fromkeys(ordered))
+
     def units_are_groups(self) -> bool:
         return self.train is not None and self.train.needs_full_group
 
@@ -146,11 +175,8 @@ class TableSpec:
     def from_wire(cls, data: Mapping[str, Any]) -> "TableSpec":
         """Raises SchemaError on a spec that is not one."""
         try:
-            columns = tuple(Column(**column) for column in data["columns"])
-            tasks = tuple(
-                Task(**{**task, "reads": tuple(task["reads"]), "writes": tuple(task["writes"])})
-                for task in data["tasks"]
-            )
+            columns = tuple(_column_from_wire(column) for column in data["columns"])
+            tasks = tuple(_task_from_wire(task) for task in data["tasks"])
             return cls(**{**data, "columns": columns, "tasks": tasks})
         except (TypeError, KeyError, AttributeError) as error:
             raise SchemaError(f"not a table spec: {error}") from error
@@ -173,6 +199,26 @@ class TableSpec:
             if task.kind == "train" and task.writes:
                 yield f"train task {task.name!r} writes columns; only begin and work tasks may"
 
+    def _sampling_problems(self) -> Iterable[str]:
+        labels = {c.aligned for c in self.columns if c.aligned is not None}
+        numbers = {c.name for c in self.columns if c.dtype in ("int32", "int64", "float32", "float64")}
+        for task, sampling in [(t, t.sampling) for t in self.tasks if t.sampling is not None]:
+            kind = sampling.kind
+            if kind in ("shortest_first", "token_balanced") and sampling.by not in labels:
+                yield (
+                    f"task {task.name!r} is sampled by length {sampling.by!r}; columns are aligned on "
+                    f"{', '.join(sorted(labels)) or 'nothing'}"
+                )
+            if kind == "priority" and sampling.by not in numbers:
+                yield (
+                    f"task {task.name!r} is sampled by {sampling.by!r}; scalar columns of numbers are "
+                    f"{', '.join(sorted(numbers)) or 'none'}"
+                )
+            if kind == "replay" and (task.kind != "work" or task.writes):
+                yield f"task {task.name!r} replays rows; only a work task that writes nothing may"
+            if kind == "token_balanced" and task.kind == "begin":
+                yield f"task {task.name!r} begins rows, whose lengths are not known: it cannot be balanced"
+
     def _flow_problems(self) -> Iterable[str]:
         trains = [t.name for t in self.tasks if t.kind == "train"]
         if not self.tasks:
@@ -193,6 +239,23 @@ class TableSpec:
             yield f"first_step is {self.first_step}; it must be at least 0"
         if not 0 < self.lease_s < math.inf:
             yield f"lease_s is {self.lease_s}; it must be a finite number of seconds above 0"
+
+
+def _column_from_wire(data: Mapping[str, Any]) -> Column:
+    shape = data.get("shape")
+    return Column(**{**data, "shape": None if shape is None else tuple(int(size) for size in shape)})
+
+
+def _task_from_wire(data: Mapping[str, Any]) -> Task:
+    sampling = data.get("sampling")
+    return Task(
+        **{
+            **data,
+            "reads": tuple(data["reads"]),
+            "writes": tuple(data["writes"]),
+            "sampling": None if sampling is None else Sampling(**sampling),
+        }
+    )
 
 
 def _duplicates(kind: str, names: list[str]) -> list[str]:

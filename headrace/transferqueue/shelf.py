@@ -22,6 +22,7 @@ class Shelf:
         self._groups: dict[int, Group] = {}
         self._serials = 0
         self._freed: list[Block] = []
+        self._left: list[Row] = []
         self._room = False
 
     def room(self, rows: int, size: int) -> bool:
@@ -73,8 +74,9 @@ class Shelf:
         for uid, number in zip(entry.uids, entry.groups, strict=True):
             by_group.setdefault(number, []).append(uid)
         whole = self._spec.units_are_groups()
+        uncounted = Unit() if self._spec.train is None else None
         for number, uids in by_group.items():
-            unit = Unit(rows=len(uids)) if whole else None
+            unit = Unit(rows=len(uids)) if whole else uncounted
             group = Group(
                 number=number, serial=self._serials, unit=unit, pending=[0] * tasks, ready=[0] * tasks
             )
@@ -95,11 +97,14 @@ class Shelf:
             if row.written & columns == columns:
                 continue
             row.written |= columns
-            row.cells.append((block, index))
-            for label, lengths in entry.lengths.items():
-                row.lengths[label] = lengths[index]
+            row.cells = (*row.cells, (block, index))
+            if entry.lengths:
+                row.lengths = {**row.lengths, **{name: all_[index] for name, all_ in entry.lengths.items()}}
+            if entry.figures:
+                row.figures = {**row.figures, **{name: all_[index] for name, all_ in entry.figures.items()}}
             if entry.floors is not None and entry.floors[index] >= 0:
                 row.version = entry.floors[index]
+                row.newest = (entry.ceilings or entry.floors)[index]
             changed.append(row)
         block.columns = columns
         block.live = len(changed)
@@ -109,26 +114,71 @@ class Shelf:
             self._freed.append(block)
         return changed
 
-    def discard(self, row: Row) -> None:
-        """The row leaves, and with it its claim on its blocks."""
+    def discard(self, row: Row, *, keep: bool = False) -> None:
+        """The row leaves, and with it its claim on its blocks, unless they are to `keep` for it."""
         del self.rows[row.uid]
         group = row.group
         del group.rows[row.uid]
-        if not group.rows:
-            del self._groups[group.number]
+        row.kept = keep
+        group.kept += keep
+        self._drop_if_empty(group)
         self.consumed -= row.consumed
         self._room = True
+        if not keep:
+            self._left.append(row)
         for block, _ in row.cells:
             block.live -= 1
+            block.kept += keep
             if not block.live:
                 self.bytes -= block.length
-                self._freed.append(block)
+            self._free_if_unused(block)
 
-    def drain(self) -> tuple[tuple[Block, ...], bool]:
-        """Blocks freed since the last call, and whether rows left."""
-        freed, room = tuple(self._freed), self._room
-        self._freed, self._room = [], False
-        return freed, room
+    def unwrite(self, row: Row, columns: int, labels: set[str]) -> None:
+        """Cells are gone: the row is as before they were written; `labels` name the lengths that go too."""
+        for block, _ in row.cells:
+            if block.columns & columns:
+                block.live -= 1
+                if not block.live:
+                    self.bytes -= block.length
+                self._free_if_unused(block)
+        row.cells = tuple(cell for cell in row.cells if not cell[0].columns & columns)
+        row.lengths = {label: length for label, length in row.lengths.items() if label not in labels}
+        row.written &= ~columns
+
+    def forget(self, row: Row) -> None:
+        """A row that was kept will not come back."""
+        row.kept = False
+        row.group.kept -= 1
+        self._left.append(row)
+        self._drop_if_empty(row.group)
+        for block, _ in row.cells:
+            block.kept -= 1
+            self._free_if_unused(block)
+
+    def restore(self, row: Row) -> None:
+        """A row that was kept is in the table again."""
+        row.kept = False
+        row.group.kept -= 1
+        row.group.rows[row.uid] = self.rows[row.uid] = row
+        for block, _ in row.cells:
+            block.kept -= 1
+            block.live += 1
+            if block.live == 1:
+                self.bytes += block.length
+
+    def drain(self) -> tuple[tuple[Block, ...], bool, tuple[Row, ...]]:
+        """Blocks freed since the last call, whether rows left, and those that left for good."""
+        freed, room, left = tuple(self._freed), self._room, tuple(self._left)
+        self._freed, self._room, self._left = [], False, []
+        return freed, room, left
+
+    def _drop_if_empty(self, group: Group) -> None:
+        if not group.rows and not group.kept:
+            del self._groups[group.number]
+
+    def _free_if_unused(self, block: Block) -> None:
+        if not block.live and not block.kept:
+            self._freed.append(block)
 
     def _check_new_groups(self, numbers: list[int]) -> None:
         known = sorted({number for number in numbers if number in self._groups})

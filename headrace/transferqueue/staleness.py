@@ -8,7 +8,7 @@ its deadline, and the earliest-due unit can always be taken.
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 
 INFINITE = math.inf
@@ -124,6 +124,12 @@ class Window:
         """Ends the step; units taken beyond `units` count for the next one."""
         self.taken -= units
         self.step += 1
+
+    def undo(self, deadlines: Iterable[float]) -> None:
+        """Takes back the newest step; the units that it consumed are outstanding again."""
+        self.step -= 1
+        for deadline in deadlines:
+            self._add(deadline)
 
     def _add(self, deadline: float) -> None:
         self.outstanding += 1

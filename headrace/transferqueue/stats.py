@@ -54,10 +54,21 @@ class TableStats:
     """Rows created that are neither in the table nor accounted for."""
     staleness_trained: dict[int, int]
     """Rows trained on, by staleness."""
+    staleness_in_flight: dict[int, int]
+    """Rows begun and not yet generated, by what their staleness were if the step in training took them."""
+    staleness_in_queue: dict[int, int]
+    """Rows generated and not yet trained on, likewise."""
     dispatched_length_mean: float
     """Tokens per generated row; 0 when there is none."""
     trained_length_mean: float
     """Tokens per row trained on; 0 when there is none."""
+
+    @property
+    def trained_over_dispatched_length(self) -> float:
+        """Below 1 where long answers are lost on the way to training; 0 before both are known."""
+        if not self.dispatched_length_mean:
+            return 0.0
+        return self.trained_length_mean / self.dispatched_length_mean
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +85,7 @@ class Stats:
     waiting: int
     """Requests that wait for rows, for room or for a version."""
     malformed: int
-    """Messages that were refused unread."""
+    """Messages that were refused unread, and peers refused at the door."""
 
     def to_wire(self) -> dict[str, Any]:
         return asdict(self)

@@ -8,12 +8,16 @@ consequences in `effects()`. Time is an argument, in seconds of any monotonic cl
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
-from headrace.transferqueue.errors import EndOfData, LeaseLost, Refused, RowsGone, SchemaError, StepRefused
+from headrace.transferqueue.checks import check_lengths, check_versions, held_rows, whole_units
+from headrace.transferqueue.errors import EndOfData, Refused, RowsGone, SchemaError, StepRefused
 from headrace.transferqueue.flow import Flow
+from headrace.transferqueue.history import History
 from headrace.transferqueue.leases import Leases
 from headrace.transferqueue.ledger import Ledger
 from headrace.transferqueue.records import Effects, Entry, Held, Row, Unit
+from headrace.transferqueue.samplers.base import Ask
 from headrace.transferqueue.schema import TableSpec
 from headrace.transferqueue.shelf import Shelf
 from headrace.transferqueue.staleness import Window
@@ -36,6 +40,7 @@ class Table:
             self.window = Window(
                 units_per_step=spec.units_per_step, staleness=spec.staleness, first_step=spec.first_step
             )
+        self.history = History(spec.first_step)
         self.flows = self._make_flows()
         self.newest_version = spec.first_step
         self.ended = False
@@ -60,25 +65,35 @@ class Table:
         else:
             rows = self._rows_to_write(entry)
             self._check_versions(entry, rows)
-            self._check_lengths(entry, rows)
+            check_lengths(entry, rows)
             written = [row for row in rows if row.written & entry.columns]
             if written and not entry.known_same:
                 return written
         self._on_written(entry, self.shelf.write(entry, rows))
         return []
 
-    def lease(self, now: float, task: str, want: int, *, holder: str, version: int | None) -> Held | None:
+    def lease(
+        self,
+        now: float,
+        task: str,
+        want: int,
+        *,
+        holder: str,
+        version: int | None,
+        rank: int | None = None,
+    ) -> Held | None:
         """Up to `want` rows in whole lots, at least one lot; None: nothing may be leased now.
 
         Raises EndOfData when nothing ever will be, StepRefused on a version that is not due.
         """
         flow = self.flows[task]
         at = self._lease_version(flow, version)
+        ask = flow.ask(at, rank, ended=self.ended)
         held = self.leases.draft(now, flow.index, holder)
-        while len(held.rows) < want and (lot := flow.head(at)) is not None:
-            members = flow.rows_of(lot)
+        while len(held.rows) < want and (members := self._next(flow, ask)):
             if held.rows and len(held.rows) + len(members) > want:
                 break
+            flow.taken(members, ask)
             for row in members:
                 flow.take(row, held)
                 self._on_leased(flow, row, at)
@@ -104,7 +119,10 @@ class Table:
             )
         for row in rows:
             flow.give_back(row)
-            self._finish(flow, row)
+            if not flow.sampler.again(row):
+                self._finish(flow, row)
+            elif flow.offer(row):
+                self._wake((flow,))
         self.leases.close_if_empty(held)
 
     def release(
@@ -133,11 +151,15 @@ class Table:
 
     def expire(self, now: float) -> list[int]:
         """Ends the leases whose deadline has passed; their rows come back with one more attempt."""
-        late = self.leases.late(now)
-        for held in late:
-            reason = f"the lease of {held.holder!r} expired: not renewed for {self.spec.lease_s:g} s"
-            self.release(held.id, None, reason=reason)
-        return [held.id for held in late]
+        return self.end_leases([held.id for held in self.leases.late(now)])
+
+    def end_leases(self, leases: list[int]) -> list[int]:
+        """Expiry, of leases that are known to be late."""
+        for lease in leases:
+            holder = self.leases.get(lease).holder
+            reason = f"the lease of {holder!r} expired: not renewed for {self.spec.lease_s:g} s"
+            self.release(lease, None, reason=reason)
+        return leases
 
     def evict(self, holder: str, reason: str) -> int:
         """Ends every lease of a dead holder at once; returns the rows that are ready again."""
@@ -170,18 +192,20 @@ class Table:
             raise Refused(f"task {task!r} is of kind {flow.task.kind}; only a train task commits steps")
         if self.ledger.is_repeat(step, uids):
             return
-        rows = self._held_rows(flow, uids, holder)
-        units = self._whole_units(step, rows)
-        label = self._length_label()
+        rows = held_rows(self.shelf, self.ledger, flow, uids, holder)
+        units = whole_units(self.window, step, rows)
+        label = self.length_label
         for row in rows:
             self.ledger.train(row, step, row.lengths.get(label))
             self.leases.close_if_empty(flow.give_back(row))
-            row.consumed = True
+            row.step = step
         for unit in units:
             unit.rows = unit.taken = 0
         if self.window is not None:
             self.window.commit(len(units))
         self.ledger.commit(step, uids)
+        if self.spec.rewindable:
+            self.history.add(step, rows)
         self.shelf.consumed += len(rows)
         for row in rows:
             self._finish(flow, row)
@@ -195,19 +219,32 @@ class Table:
             raise RowsGone(f"rows {used[:8]} cannot be dropped: a step has consumed them")
         for row in dict.fromkeys(rows):
             self._remove(row)
+            self.history.forget(row)
             self.ledger.drop(row.uid, reason)
+
+    def finish_all(self, row: Row) -> None:
+        """No task will see a consumed row again."""
+        for flow in [flow for flow in self._by_index if not row.done & flow.bit]:
+            if row.leased & flow.bit:
+                self.leases.close_if_empty(flow.give_back(row))
+            flow.withdraw(row)
+            self._finish(flow, row)
+
+    def sampler_states(self) -> dict[str, dict[str, Any]]:
+        """What each task's sampler must remember, as JSON; see `Sampler.state`."""
+        return {name: flow.sampler.state() for name, flow in self.flows.items()}
 
     def effects(self) -> Effects:
         """What the events since the last call make possible; the caller owes the consequences."""
-        freed, room = self.shelf.drain()
-        effects = Effects(tasks=tuple(self._woken), freed=freed, room=room)
+        freed, room, left = self.shelf.drain()
+        effects = Effects(tasks=tuple(self._woken), freed=freed, room=room, left=left)
         self._woken = {}
         return effects
 
     # -- how a row moves
 
     def _on_written(self, entry: Entry, rows: list[Row]) -> None:
-        label = self._length_label()
+        label = self.length_label
         generated = self.spec.versions is not None and entry.columns & self.bits[self.spec.versions.name]
         for flow in self._by_index:
             if any([flow.offer(row) for row in rows]):
@@ -242,7 +279,7 @@ class Table:
         if flow.task.kind == "train":
             self._untake(row.unit)
         self.ledger.last_reasons[flow.index] = f"{reason} (row {row.uid}, {held.holder})"
-        row.failures[flow.index] = row.failures.get(flow.index, 0) + failed
+        row.failures = {**row.failures, flow.index: row.failures.get(flow.index, 0) + failed}
         if flow.writes and row.written & flow.writes == flow.writes:
             self._finish(flow, row)
         elif row.failures[flow.index] < self.spec.max_attempts:
@@ -261,7 +298,15 @@ class Table:
             self._wake((flow,))
         if all(row.done & flow.bit for flow in self._by_index):
             self.ledger.retire(row)
-            self.shelf.discard(row)
+            self.shelf.discard(row, keep=self.spec.rewindable and row.step >= self.history.covered)
+
+    def _next(self, flow: Flow, ask: Ask) -> list[Row]:
+        """The rows of the lot to lease next; while a step is gone through again, those that made it."""
+        if flow.task.kind == "train" and self.history.is_again(self.ledger.step):
+            lots = self.history.lots(self.ledger.step, whole=flow.task.needs_full_group)
+            return next((lot for lot in lots if all(row.ready & flow.bit for row in lot)), [])
+        lot = flow.head(ask)
+        return [] if lot is None else flow.rows_of(lot)
 
     def _untake(self, unit: Unit) -> None:
         unit.taken -= 1
@@ -291,6 +336,10 @@ class Table:
     def _wake(self, flows: Iterable[Flow]) -> None:
         self._woken.update((flow.task.name, None) for flow in flows)
 
+    def wake_all(self) -> None:
+        """Every task may have something to lease now."""
+        self._wake(self._by_index)
+
     def _wake_gates(self) -> None:
         self._wake(flow for flow in self._by_index if flow.task.kind != "work")
 
@@ -308,7 +357,9 @@ class Table:
     def _mask(self, names: Iterable[str]) -> int:
         return sum({self.bits[name] for name in names})
 
-    def _length_label(self) -> str:
+    @property
+    def length_label(self) -> str:
+        """The length that counts a row's tokens; empty: the table has none."""
         versions = self.spec.versions
         return (versions.aligned if versions is not None else None) or ""
 
@@ -326,27 +377,8 @@ class Table:
         return self.leases.rows(held, entry.uids)
 
     def _check_versions(self, entry: Entry, rows: list[Row]) -> None:
-        if entry.floors is None or self.window is None:
-            return
-        newest = max(entry.floors, default=-1)
-        if newest > self.newest_version:
-            raise SchemaError(f"a token has version {newest}; the newest published is {self.newest_version}")
-        for row, floor in zip(rows, entry.floors, strict=False):
-            if 0 <= floor < row.version:
-                raise SchemaError(
-                    f"row {row.uid} has a token of version {floor}, older than version {row.version} at "
-                    "which it was begun"
-                )
-
-    def _check_lengths(self, entry: Entry, rows: list[Row]) -> None:
-        for label, lengths in entry.lengths.items():
-            for row, length in zip(rows, lengths, strict=True):
-                known = row.lengths.get(label, length)
-                if known != length and not row.written & entry.columns:
-                    raise SchemaError(
-                        f"row {row.uid}: {known} entries are written and {length} got, in columns aligned on "
-                        f"{label!r}; they must agree in length"
-                    )
+        if self.window is not None:
+            check_versions(entry, rows, newest_version=self.newest_version)
 
     def _lease_version(self, flow: Flow, version: int | None) -> int:
         kind = flow.task.kind
@@ -363,35 +395,3 @@ class Table:
                     f"{self.newest_version}"
                 )
         return -1 if version is None else version
-
-    def _held_rows(self, flow: Flow, uids: list[int], holder: str) -> list[Row]:
-        again = [uid for uid in uids if self.ledger.is_gone(uid) and not self.ledger.was_dropped(uid)]
-        again += [uid for uid in uids if uid in self.shelf.rows and self.shelf.rows[uid].consumed]
-        if again:
-            self.ledger.duplicated += len(again)
-            raise RowsGone(
-                f"rows {again[:8]} have been trained on or quarantined; nothing is trained on twice"
-            )
-        rows = self.shelf.find(uids)
-        loose = [r.uid for r in rows if flow.index not in r.leases or r.leases[flow.index].holder != holder]
-        if loose:
-            raise LeaseLost(f"rows {loose[:8]} are not leased by {holder!r}; nothing was committed")
-        return rows
-
-    def _whole_units(self, step: int, rows: list[Row]) -> list[Unit]:
-        counts: dict[int, int] = {}
-        units = {id(row.unit): row.unit for row in rows}
-        for row in rows:
-            counts[id(row.unit)] = counts.get(id(row.unit), 0) + 1
-        partial = [row for row in rows if counts[id(row.unit)] < row.unit.rows]
-        if partial:
-            raise StepRefused(
-                f"step {step} has {counts[id(partial[0].unit)]} of the {partial[0].unit.rows} rows of group "
-                f"{partial[0].group.number}; commit whole groups, or drop the other rows first"
-            )
-        if self.window is not None and not self.window.may_commit(len(units)):
-            raise StepRefused(
-                f"step {step} has {len(units)} of {self.spec.units_per_step} units, and units that must be "
-                "in it are still out; lease them before the commit"
-            )
-        return list(units.values())

@@ -6,7 +6,7 @@ rows travel packed as int64. Bytes that are anything else raise WireError and do
 
 import math
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import msgpack
@@ -33,6 +33,10 @@ class Arguments:
 
     def __init__(self, fields: Mapping[str, Any]) -> None:
         self._fields = fields
+
+    @property
+    def fields(self) -> Mapping[str, Any]:
+        return self._fields
 
     def has(self, name: str) -> bool:
         return self._fields.get(name) is not None
@@ -91,6 +95,16 @@ def unpack(data: bytes) -> Any:
         raise WireError(f"not a message: {error}") from error
 
 
+def unpack_all(data: bytes) -> Iterator[Any]:
+    """Values that were packed one after another; WireError on bytes that are not."""
+    unpacker = msgpack.Unpacker(ext_hook=_from_ext, strict_map_key=False, max_buffer_size=0)
+    unpacker.feed(data)
+    try:
+        yield from unpacker
+    except (ValueError, TypeError, msgpack.UnpackException) as error:
+        raise WireError(f"not a message: {error}") from error
+
+
 def pack_ints(values: Iterable[int] | np.ndarray) -> bytes:
     """int64, little-endian; WireError on what is no integer."""
     if not isinstance(values, np.ndarray):
@@ -107,6 +121,21 @@ def unpack_ints(data: bytes) -> list[int]:
     if len(data) % 8:
         raise WireError(f"{len(data)} bytes are no int64 array")
     return np.frombuffer(data, "<i8").tolist()
+
+
+def pack_floats(values: np.ndarray) -> bytes:
+    """float64, little-endian."""
+    return values.astype("<f8").tobytes()
+
+
+def unpack_floats(data: Any) -> list[float]:
+    """WireError unless they are bytes of float64, none of them NaN."""
+    if not isinstance(data, bytes) or len(data) % 8:
+        raise WireError("figures are no float64 array")
+    values = np.frombuffer(data, "<f8")
+    if np.isnan(values).any():
+        raise WireError("a figure by which rows are ordered is NaN; it must be a number")
+    return values.tolist()
 
 
 def read_request(data: bytes) -> Request:

@@ -63,6 +63,21 @@ async def test_rows_go_from_producer_to_worker_to_watcher(connect: Make) -> None
     assert (table.rows, table.finished, table.lost, table.created) == (1, 2, 0, 3)
 
 
+async def test_a_put_can_end_the_lease_of_its_rows_in_the_same_message(connect: Make) -> None:
+    client = await connect("c")
+    await client.create(plain())
+    await put(client, [1, 2])
+    lease = await client.lease("work", 2, timeout_s=5)
+    await client.put("plain", [2], {"y": [1.5]}, lease=lease, ack=True)
+    tasks = (await client.stats()).tables["plain"].tasks
+    assert (tasks["work"].done, tasks["work"].leased, tasks["watch"].ready) == (1, 1, 1)
+    await client.put("plain", [1], {"y": [0.5]}, lease=lease, ack=True)
+    with pytest.raises(LeaseLost):
+        await client.ack(lease)
+    with pytest.raises(SchemaError, match="pass lease="):
+        await client.put("plain", [1], {"y": [0.5]}, ack=True)
+
+
 async def test_a_trainer_commits_steps_and_frees_their_payload(
     connect: Make, spec: Make, prompts: Make
 ) -> None:

@@ -59,10 +59,13 @@ def test_a_segment_goes_once_its_writer_moved_on_and_no_block_is_live(tmp_path: 
     blocks = [custody.admit("aa", p.segment, p.offset, p.length) for p in places]
     custody.free(blocks[0])
     custody.free(blocks[2])
+    custody.sweep()
     assert sorted(os.listdir(tmp_path)) == ["aa-000001.arrows", "aa-000002.arrows"]
     custody.leave("aa")
+    custody.sweep()
     assert sorted(os.listdir(tmp_path)) == ["aa-000001.arrows"]
     custody.free(blocks[1])
+    custody.sweep()
     assert os.listdir(tmp_path) == []
 
 
@@ -70,6 +73,7 @@ def test_a_client_that_leaves_takes_what_it_never_announced(tmp_path: Path) -> N
     SegmentWriter(tmp_path, "aa").append(batch([1]))
     custody = Custody(tmp_path)
     custody.leave("aa")
+    custody.sweep()
     assert os.listdir(tmp_path) == []
 
 

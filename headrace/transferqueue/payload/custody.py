@@ -1,10 +1,13 @@
 """Which segments are still needed: the controller's side of the payload, without reading a byte of it.
 
-Invariant: a segment is unlinked once its writer has moved on or left and none of its blocks is live, and
-never before; a client can name no file but its own segments.
+Invariant: a segment is retired once its writer has moved on or left and none of its blocks is live, and
+never before; a client can name no file but its own segments. What is retired goes in `sweep`, which the
+controller calls when the operations that retired it are safe.
 """
 
+import os
 import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,22 +16,36 @@ from headrace.transferqueue.payload.segments import segment_name
 from headrace.transferqueue.records import Block
 
 _NUMBER = re.compile(r"-(\d{6,})\.arrows$")
+_UNKNOWN_SIZE = 1 << 62
+ARCHIVE = "archive"
+"""Where retired segments are kept, in the queue's directory, if they are."""
 
 
 @dataclass(slots=True, kw_only=True)
 class _Segment:
     size: int
     live: int = 0
+    end: int = 0
+    """Where its last block ends."""
     sealed: bool = False
 
 
 class Custody:
-    """Counts the live blocks of every segment under a directory."""
+    """Counts the live blocks of every segment under a directory.
 
-    def __init__(self, directory: Path) -> None:
+    `retire` says what becomes of a segment's file that nobody needs; by default it is unlinked.
+    """
+
+    def __init__(self, directory: Path, *, retire: Callable[[Path], object] | None = None) -> None:
+        self.rehearsing = False
+        """While a journal is replayed files may be gone already: none is looked at."""
         self._directory = directory
+        self._retire = retire or _unlink
         self._segments: dict[str, _Segment] = {}
         self._current: dict[str, str] = {}
+        self._retired: list[str] = []
+        self._cut: list[str] = []
+        self._unsynced: set[str] = set()
 
     def __len__(self) -> int:
         return len(self._segments)
@@ -38,7 +55,7 @@ class Custody:
         """Bytes of all segments, as files."""
         return sum(segment.size for segment in self._segments.values())
 
-    def admit(self, owner: str, segment: str, offset: int, length: int) -> Block:
+    def admit(self, owner: str, segment: str, offset: int, length: int, checksum: int = 0) -> Block:
         """Takes a block of `owner` into custody; PayloadError if it is not one of its own."""
         known = self._segments.get(segment) or self._open(owner, segment)
         if offset < 0 or length < 1 or offset + length > known.size:
@@ -46,21 +63,67 @@ class Custody:
                 f"block [{offset}, {offset + length}) lies outside of segment {segment} [{known.size}]"
             )
         known.live += 1
-        return Block(segment=segment, offset=offset, length=length)
+        known.end = max(known.end, offset + length)
+        self._unsynced.add(segment)
+        return Block(segment=segment, offset=offset, length=length, checksum=checksum)
+
+    def adopt(self, blocks: Iterable[Block]) -> None:
+        """Blocks of a snapshot, admitted in an earlier life; their writers may go on."""
+        for block in blocks:
+            known = self._segments.setdefault(block.segment, _Segment(size=_UNKNOWN_SIZE))
+            known.live += 1
+            known.end = max(known.end, block.offset + block.length)
+            owner = block.segment.rpartition("-")[0]
+            self._current[owner] = max(self._current.get(owner, ""), block.segment)
+        for segment in self._segments.keys() - set(self._current.values()):
+            self._seal(segment)
 
     def free(self, block: Block) -> None:
         segment = self._segments[block.segment]
         segment.live -= 1
-        self._unlink_if_done(block.segment)
+        self._retire_if_done(block.segment)
 
     def leave(self, owner: str) -> None:
         """The client has gone: its last segment is sealed and what it never announced is removed."""
         current = self._current.pop(owner, None)
         if current is not None:
             self._seal(current)
-        for path in self._directory.glob(f"{owner}-*.arrows"):
-            if path.name not in self._segments:
-                path.unlink(missing_ok=True)
+        if not self.rehearsing:
+            self._retired += self._unannounced(owner)
+
+    def settle(self, owners: Iterable[str]) -> None:
+        """After a replay: looks at the files again, and removes those of no known block or owner."""
+        self.rehearsing = False
+        present = set(owners)
+        for name, segment in self._segments.items():
+            path = self._directory / name
+            segment.size = path.stat().st_size if path.exists() else 0
+        for path in self._directory.glob("*.arrows"):
+            if path.name not in self._segments and path.name.rpartition("-")[0] not in present:
+                self._retired.append(path.name)
+        for owner in set(self._current) - present:
+            self._seal(self._current.pop(owner))
+
+    def sync(self) -> None:
+        """Makes every block admitted so far safe from a loss of power."""
+        for name in self._unsynced & self._segments.keys():
+            file = os.open(self._directory / name, os.O_RDWR | os.O_CLOEXEC)
+            try:
+                os.fdatasync(file)
+            finally:
+                os.close(file)
+        self._unsynced.clear()
+
+    def sweep(self) -> None:
+        """Lets go of the files of retired segments, and of the unused ends of sealed ones."""
+        for name in self._cut:
+            if name in self._segments and (self._directory / name).exists():
+                self._segments[name].size = self._segments[name].end
+                os.truncate(self._directory / name, self._segments[name].end)
+        for name in self._retired:
+            self._retire(self._directory / name)
+        self._cut.clear()
+        self._retired.clear()
 
     def close(self) -> None:
         """Removes every segment."""
@@ -68,13 +131,18 @@ class Custody:
             path.unlink(missing_ok=True)
         self._segments.clear()
         self._current.clear()
+        self._retired.clear()
+
+    def _unannounced(self, owner: str) -> list[str]:
+        paths = self._directory.glob(f"{owner}-*.arrows")
+        return sorted(path.name for path in paths if path.name not in self._segments)
 
     def _open(self, owner: str, segment: str) -> _Segment:
         number = _NUMBER.search(segment)
         if number is None or segment != segment_name(owner, int(number[1])):
             raise PayloadError(f"segment {segment!r} is none of client {owner!r}")
         try:
-            size = (self._directory / segment).stat().st_size
+            size = _UNKNOWN_SIZE if self.rehearsing else (self._directory / segment).stat().st_size
         except OSError as error:
             raise PayloadError(f"segment {segment!r} cannot be read: {error}") from error
         previous = self._current.get(owner)
@@ -88,10 +156,23 @@ class Custody:
 
     def _seal(self, segment: str) -> None:
         self._segments[segment].sealed = True
-        self._unlink_if_done(segment)
+        self._cut.append(segment)
+        self._retire_if_done(segment)
 
-    def _unlink_if_done(self, segment: str) -> None:
+    def _retire_if_done(self, segment: str) -> None:
         known = self._segments[segment]
         if known.sealed and not known.live:
             del self._segments[segment]
-            (self._directory / segment).unlink(missing_ok=True)
+            self._retired.append(segment)
+
+
+def archive(path: Path) -> None:
+    """Keeps a segment that is not needed any more."""
+    folder = path.parent / ARCHIVE
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if path.exists():
+        os.replace(path, folder / path.name)
+
+
+def _unlink(path: Path) -> None:
+    path.unlink(missing_ok=True)

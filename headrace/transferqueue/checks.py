@@ -1,0 +1,69 @@
+"""What a put or a commit must satisfy beyond types, given what the table holds already."""
+
+from headrace.transferqueue.errors import LeaseLost, RowsGone, SchemaError, StepRefused
+from headrace.transferqueue.flow import Flow
+from headrace.transferqueue.ledger import Ledger
+from headrace.transferqueue.records import Entry, Row, Unit
+from headrace.transferqueue.shelf import Shelf
+from headrace.transferqueue.staleness import Window
+
+
+def check_versions(entry: Entry, rows: list[Row], *, newest_version: int) -> None:
+    """SchemaError where a token is newer than any published version, or older than its row's begin."""
+    if entry.floors is None:
+        return
+    newest = max(entry.ceilings or entry.floors, default=-1)
+    if newest > newest_version:
+        raise SchemaError(f"a token has version {newest}; the newest published is {newest_version}")
+    for row, floor in zip(rows, entry.floors, strict=False):
+        if 0 <= floor < row.version:
+            raise SchemaError(
+                f"row {row.uid} has a token of version {floor}, older than version {row.version} at "
+                "which it was begun"
+            )
+
+
+def check_lengths(entry: Entry, rows: list[Row]) -> None:
+    """SchemaError where aligned columns of a row, written now and before, differ in length."""
+    for label, lengths in entry.lengths.items():
+        for row, length in zip(rows, lengths, strict=True):
+            known = row.lengths.get(label, length)
+            if known != length and not row.written & entry.columns:
+                raise SchemaError(
+                    f"row {row.uid}: {known} entries are written and {length} got, in columns aligned on "
+                    f"{label!r}; they must agree in length"
+                )
+
+
+def held_rows(shelf: Shelf, ledger: Ledger, flow: Flow, uids: list[int], holder: str) -> list[Row]:
+    """The rows that a step names; RowsGone where one was trained on, LeaseLost where another holds it."""
+    again = [uid for uid in uids if ledger.is_gone(uid) and not ledger.was_dropped(uid)]
+    again += [uid for uid in uids if uid in shelf.rows and shelf.rows[uid].consumed]
+    if again:
+        ledger.duplicated += len(again)
+        raise RowsGone(f"rows {again[:8]} have been trained on or quarantined; nothing is trained on twice")
+    rows = shelf.find(uids)
+    loose = [r.uid for r in rows if flow.index not in r.leases or r.leases[flow.index].holder != holder]
+    if loose:
+        raise LeaseLost(f"rows {loose[:8]} are not leased by {holder!r}; nothing was committed")
+    return rows
+
+
+def whole_units(window: Window | None, step: int, rows: list[Row]) -> list[Unit]:
+    """The units that a step is made of; StepRefused where one is not whole, or another must be in it."""
+    counts: dict[int, int] = {}
+    units = {id(row.unit): row.unit for row in rows}
+    for row in rows:
+        counts[id(row.unit)] = counts.get(id(row.unit), 0) + 1
+    partial = [row for row in rows if counts[id(row.unit)] < row.unit.rows]
+    if partial:
+        raise StepRefused(
+            f"step {step} has {counts[id(partial[0].unit)]} of the {partial[0].unit.rows} rows of group "
+            f"{partial[0].group.number}; commit whole groups, or drop the other rows first"
+        )
+    if window is not None and not window.may_commit(len(units)):
+        raise StepRefused(
+            f"step {step} has {len(units)} of {window.units_per_step} units, and units that must be "
+            "in it are still out; lease them before the commit"
+        )
+    return list(units.values())

@@ -1,0 +1,77 @@
+"""Where a client's cells come from: this node's memory, or another node's storage unit.
+
+A unit that does not answer is never waited for beyond the deadline, and what became of its rows is said.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import zmq
+
+from headrace.transferqueue.connection import Connection
+from headrace.transferqueue.errors import PayloadError, UnitLost
+from headrace.transferqueue.payload.remote import RemoteReader
+from headrace.transferqueue.payload.segments import Reference, SegmentReader
+
+
+class BlockReader:
+    """Reads blocks for a client of `node`, whose own segments are under `directory`."""
+
+    def __init__(
+        self,
+        node: str,
+        directory: Path,
+        connection: Connection,
+        *,
+        context: "zmq.Context[Any] | None",
+        keys: Path | None,
+    ) -> None:
+        self._node = node
+        self._connection = connection
+        self._local = SegmentReader(directory)
+        self._remote = RemoteReader(timeout_s=connection.timeout_s, context=context, keys=keys)
+
+    async def read(self, place: Reference, units: Mapping[str, str]) -> pa.RecordBatch:
+        """The batch of a block; `units` has the addresses of other nodes' units.
+
+        Raises PayloadError where this node's segment is gone, UnitLost where another node's is.
+        """
+        if place.node == self._node:
+            return self._local.read(place)
+        if place.node not in units:
+            raise UnitLost(
+                f"no storage unit serves node {place.node!r} to others; start one there "
+                "(for the controller's own node: one with node='')"
+            )
+        address = units[place.node]
+        try:
+            return await self._remote.read(place, address)
+        except TimeoutError as error:
+            silence = f"the storage unit of node {place.node!r} at {address} does not answer"
+            raise UnitLost(await self._give_up(place.node, silence)) from error
+        except PayloadError as error:
+            raise UnitLost(await self._give_up(place.node, str(error))) from error
+
+    def forget_unlinked(self) -> None:
+        """See `SegmentReader.forget_unlinked`."""
+        self._local.forget_unlinked()
+
+    def close(self) -> None:
+        self._local.close()
+        self._remote.close()
+
+    async def _give_up(self, node: str, what: str) -> str:
+        """Has the controller look after the rows of a unit that did not give a block; says what it did."""
+        state = await self._connection.request("unit_state", {"node": node})
+        if not state["away"]:
+            return f"{what}; the unit is up: lease again"
+        if state["durable"]:
+            return f"{what}; its rows come back when it is started again"
+        which = {"node": node, "incarnation": state["incarnation"]}
+        counts = await self._connection.request("lost", which)
+        return (
+            f"{what}; its bytes are lost: {counts['reissued']} rows are issued again and "
+            f"{counts['dropped']} are dropped"
+        )

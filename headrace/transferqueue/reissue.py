@@ -1,0 +1,71 @@
+"""What becomes of rows whose cells are gone with the node that held them.
+
+A row that a task can write again goes back to that task, and whatever was made from the lost cells goes with
+them. A row that lost what its producer put is dropped: nobody here can make it again. Rows that a step has
+consumed are done with.
+"""
+
+from headrace.transferqueue.records import Row
+from headrace.transferqueue.table import Table
+
+
+def lose(table: Table, node: str, reason: str) -> tuple[list[int], list[int]]:
+    """The blocks of `node` are gone; returns the uids that are issued again and those that are dropped."""
+    reissued, dropped = [], []
+    for row in list(table.shelf.rows.values()):
+        columns = _lost(table, row, node)
+        if not columns or row.uid not in table.shelf.rows:
+            continue
+        if row.consumed:
+            table.finish_all(row)
+        elif columns & ~_written_by_tasks(table):
+            table.drop([row.uid], reason)
+            dropped.append(row.uid)
+        else:
+            _reissue(table, row, columns, reason)
+            reissued.append(row.uid)
+    table.wake_all()
+    return reissued, dropped
+
+
+def _written_by_tasks(table: Table) -> int:
+    columns = 0
+    for flow in table.flows.values():
+        columns |= flow.writes
+    return columns
+
+
+def _lost(table: Table, row: Row, node: str) -> int:
+    """The columns that went with the node, those written beside them, and all that tasks made from them."""
+    columns = 0
+    for block, _ in row.cells:
+        columns |= block.columns if block.node == node else 0
+    while True:
+        more = columns
+        for block, _ in row.cells:
+            more |= block.columns if block.columns & columns else 0
+        for flow in table.flows.values():
+            if flow.writes & columns or (flow.task.kind != "train" and flow.reads & columns):
+                more |= flow.writes
+        if more == columns:
+            return columns
+        columns = more
+
+
+def _reissue(table: Table, row: Row, columns: int, reason: str) -> None:
+    flows = [flow for flow in table.flows.values() if (flow.reads | flow.writes) & columns]
+    row.carry = None
+    labels = {
+        column.aligned
+        for column in table.spec.columns
+        if table.bits[column.name] & columns and column.aligned
+    }
+    table.shelf.unwrite(row, columns, labels)
+    for flow in flows:
+        if row.leased & flow.bit:
+            table.release(row.leases[flow.index].id, [row.uid], reason=reason, failed=False)
+    for flow in flows:
+        if row.done & flow.bit:
+            flow.reopen(row)
+        flow.withdraw(row)
+        flow.offer(row)

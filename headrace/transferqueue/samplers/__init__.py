@@ -1,0 +1,1 @@
+"""Which ready lot a task leases next: one sampler per task, chosen by name in its spec."""

@@ -1,0 +1,105 @@
+"""What a sampler is: the order of one task's ready lots, kept as they become ready, never scanned.
+
+A lot is what is leased at once, a row or a whole group. Samplers delete lazily: an entry counts only while
+its lot is ready, so a lot that comes back is pushed again and old entries fall out. A sampler decides from
+what it was told and nothing else, so the same events give the same order.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from headrace.transferqueue.records import Group, Row
+from headrace.transferqueue.staleness import Window
+
+Lot = Row | Group
+Key = Callable[[Lot], tuple[float, ...]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """Who asks for a lot."""
+
+    version: int = -1
+    """Policy version that a begin task's replica serves; -1: none."""
+    rank: int | None = None
+    """Data-parallel rank; None: any lot will do."""
+    ended: bool = False
+    """No further rows will come."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """What a sampler works with."""
+
+    is_ready: Callable[[Lot], bool]
+    bit: int
+    """The task's, in the masks of rows."""
+    window: Window | None
+    """Set where a policy gates the table and the task begins or trains rows."""
+
+
+class Sampler(Protocol):
+    """The order of one task's ready lots; what it remembers beyond them can be saved as JSON."""
+
+    def push(self, lot: Lot) -> None:
+        """A lot has become ready, or its place in the order has changed."""
+        ...
+
+    def head(self, ask: Ask) -> Lot | None:
+        """The lot to lease next; None: none may be leased now. Changes nothing that counts."""
+        ...
+
+    def taken(self, lot: Lot, ask: Ask) -> None:
+        """The head was leased."""
+        ...
+
+    def again(self, row: Row) -> bool:
+        """The task is done with a row: whether it shall see it once more, and the use is counted."""
+        ...
+
+    def forget(self, row: Row) -> None:
+        """The task will never see the row again."""
+        ...
+
+    def state(self) -> dict[str, Any]:
+        """What a later sampler must know to go on from here, beside the lots pushed to it."""
+        ...
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Takes over what `state` gave."""
+        ...
+
+
+class Stateless:
+    """The part of a sampler that remembers nothing and shows every row once."""
+
+    def taken(self, lot: Lot, ask: Ask) -> None:
+        """See `Sampler.taken`."""
+
+    def again(self, row: Row) -> bool:
+        """See `Sampler.again`."""
+        return False
+
+    def forget(self, row: Row) -> None:
+        """See `Sampler.forget`."""
+
+    def state(self) -> dict[str, Any]:
+        """See `Sampler.state`."""
+        return {}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """See `Sampler.restore`."""
+
+
+def rows_of(lot: Lot, bit: int) -> list[Row]:
+    """The rows of a lot that the task may lease."""
+    if isinstance(lot, Row):
+        return [lot]
+    return [row for row in lot.rows.values() if row.ready & bit]
+
+
+def deadline(lot: Lot) -> float:
+    """The last step that may consume a lot; infinite where nothing is due."""
+    assert lot.unit is not None
+    return lot.unit.deadline

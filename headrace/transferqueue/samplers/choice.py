@@ -1,0 +1,36 @@
+"""From a task's declaration to its sampler."""
+
+from headrace.transferqueue.samplers.balanced import Balanced
+from headrace.transferqueue.samplers.base import Key, Sampler, Setting
+from headrace.transferqueue.samplers.keys import EarliestDue, MostUrgent, Oldest, Shortest
+from headrace.transferqueue.samplers.ordered import Gated, Ordered, Taken
+from headrace.transferqueue.samplers.replay import Replay
+from headrace.transferqueue.sampling import Sampling
+from headrace.transferqueue.schema import Task
+
+
+def choose(task: Task, setting: Setting) -> Sampler:
+    """The sampler of a task; the window of `setting` counts only for tasks that begin or train rows."""
+    sampling = task.sampling
+    if sampling is not None and sampling.kind == "token_balanced":
+        return Balanced(setting, by=sampling.by, ranks=sampling.ranks)
+    if sampling is not None and sampling.kind == "replay":
+        return Replay(setting, uses=sampling.uses, seed=sampling.seed)
+    if setting.window is None:
+        return Ordered(setting, _key(sampling, Oldest()))
+    if task.kind == "begin":
+        return Gated(setting, _key(sampling, Oldest()))
+    return Taken(setting, _key(sampling, EarliestDue()))
+
+
+def _key(sampling: Sampling | None, default: Key) -> Key:
+    if sampling is None:
+        return default
+    match sampling.kind:
+        case "shortest_first":
+            return Shortest(sampling.by)
+        case "priority":
+            return MostUrgent(sampling.by)
+        case "earliest_deadline":
+            return EarliestDue()
+    return Oldest()
