@@ -130,13 +130,18 @@ def _resolve(tree: dict[str, Any], places: Places) -> dict[str, Any]:
     return {str(key): value for key, value in plain.items()}
 
 
+UNICODE_BREAK = re.compile("[\x85\u2028\u2029]")
+
+
 class _Dumper(yaml.SafeDumper):
     """Quotes text that the loader would take for a number, such as '1e-4'."""
 
 
 def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
+    """Quoted where YAML would read a number, escaped where it would fold one of its rarer line breaks."""
     numeric = re.match(r"[-+.\d]", value) is not None
-    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="'" if numeric else None)
+    style = '"' if UNICODE_BREAK.search(value) else "'" if numeric else None
+    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 
 
 _Dumper.add_representer(str, _text)

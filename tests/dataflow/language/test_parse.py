@@ -99,3 +99,16 @@ def test_a_shipped_dataflow_checks_plans_and_draws(name: str) -> None:
 
 def needs_a_package(problem: str) -> bool:
     return "not installed" in problem
+
+
+@pytest.mark.parametrize("mark", ["\x85", "\u2028", "\u2029"])
+def test_line_breaks_of_unicode_in_a_text_survive_the_writing(mark: str) -> None:
+    text = f"""
+name: breaks
+steps: 1
+policies: {{actor: {{model: "a{mark.encode("unicode_escape").decode()}b"}}}}
+nodes: {{prompts: {{kind: source, dataset: copy}}}}
+"""
+    spec = parse(text).spec
+    assert spec.policies["actor"].model == f"a{mark}b"
+    assert parse(to_yaml(spec)).spec == spec
