@@ -9,6 +9,7 @@ import json
 import logging
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Self
 from uuid import uuid4
 
@@ -32,9 +33,12 @@ TABLE = TableSpec(
 NO_STEP = -1
 PUT_TIMEOUT_S = 5.0
 
+GATHER_S = 0.2
+"""Seconds over which metrics are gathered into one put; an event takes what was gathered with it at once."""
+
 
 class QueueReport:
-    """Buffers records and writes them in one put as soon as the last put is through."""
+    """Buffers records and writes them in one put, one put at a time."""
 
     def __init__(self, client: Client, source: str) -> None:
         self.lost = 0
@@ -44,12 +48,15 @@ class QueueReport:
         self._pending: list[tuple[str, float, int, Any]] = []
         self._next_uid = uuid4().int >> 66
         self._flushing: asyncio.Task[None] | None = None
+        self._urgent = asyncio.Event()
+        self._closing = False
 
     def metrics(self, values: Mapping[str, float], *, step: int | None = None) -> None:
         self._add("metrics", step, dict(values))
 
     def event(self, kind: str, **detail: Any) -> None:
         self._add(kind, None, detail)
+        self._urgent.set()
 
     def _add(self, kind: str, step: int | None, body: Any) -> None:
         json.dumps(body)
@@ -59,6 +66,7 @@ class QueueReport:
 
     async def _flush(self) -> None:
         while self._pending:
+            await self._gather()
             records, self._pending = self._pending, []
             uids = np.arange(self._next_uid, self._next_uid + len(records), dtype=np.int64)
             self._next_uid += len(records)
@@ -75,8 +83,18 @@ class QueueReport:
             except QueueError:
                 self.lost += len(records)
 
+    async def _gather(self) -> None:
+        """Returns after GATHER_S, or at once when an event was said or the report is being closed."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(GATHER_S):
+                await self._urgent.wait()
+        if not self._closing:
+            self._urgent.clear()
+
     async def close(self) -> None:
         """Writes what is left; says in the replica's log how many records were lost."""
+        self._closing = True
+        self._urgent.set()
         if self._flushing is not None:
             await self._flushing
         if self.lost:

@@ -59,7 +59,7 @@ class Trainer:
         self._algorithm = _algorithm(self._options)
         self._committed = self._saved = context.flow.first_step
         await self._run(self._load)
-        await self._publish(self._committed)
+        await self._publish(self._committed, await self._write_weights(self._committed))
 
     def _load(self) -> None:
         context = self._context
@@ -88,10 +88,11 @@ class Trainer:
         ledger = Ledger(step=step)
         while (left := self._context.flow.prompts_per_step - len(ledger.groups)) > 0:
             rows = await self._lease(step, left)
-            samples = credited(rows, self._algorithm)
-            ledger.add(rows)
             with self._clock.during("busy"):
-                await self._run(self._backend.accumulate, samples, self._algorithm.loss)
+                samples = credited(rows, self._algorithm)
+                accumulating = self._run(self._backend.accumulate, samples, self._algorithm.loss)
+                ledger.add(rows)
+                await accumulating
         limit = staleness_limit(self._context.flow.staleness)
         if ledger.staleness_max > limit:
             raise TrainingError(
@@ -120,8 +121,12 @@ class Trainer:
     async def _finish(self, ledger: Ledger, started: float) -> None:
         """Everything between the last gradient of a step and its published version; not to be torn apart."""
         with self._clock.during("busy"):
-            result = await self._update(ledger)
-            sync_s = await self._publish(self._committed)
+            result = await self._run(self._update, ledger.step)
+            updated = time.monotonic()
+            writing = self._write_weights(ledger.step + 1)
+            await self._commit(ledger)
+            await self._publish(self._committed, await writing)
+            sync_s = time.monotonic() - updated
         table = (await self._context.client.stats()).tables[self._context.flow.table]
         self._data = self._data.without(table.quarantine)
         self._report(ledger, result, table, time.monotonic() - started, sync_s)
@@ -129,25 +134,26 @@ class Trainer:
         if every and self._committed % every == 0:
             await self._save()
 
-    async def _update(self, ledger: Ledger) -> StepResult:
+    def _update(self, step: int) -> StepResult:
         self._torn = True
         try:
-            result = await self._run(self._backend.step, ledger.step)
+            return self._backend.step(step)
         except NonFiniteGradientError:
             self._torn = False
             raise
+
+    async def _commit(self, ledger: Ledger) -> None:
         await self._context.client.commit(self._context.node, ledger.step, np.array(ledger.uids))
         self._data = self._data.advance(ledger.groups)
         self._committed, self._torn = ledger.step + 1, False
-        return result
 
-    async def _publish(self, version: int) -> float:
-        """Writes and publishes the current weights; returns the seconds it took."""
-        started = time.monotonic()
+    def _write_weights(self, version: int) -> asyncio.Future[str]:
+        """Writes the current weights as `version`; nobody knows of them before they are published."""
         policy = self._context.policy_name
-        checksum = await self._run(self._weights.write, policy, version, self._backend.weights())
-        await self._context.client.publish(policy, version, checksum)
-        return time.monotonic() - started
+        return self._run(self._weights.write, policy, version, self._backend.weights())
+
+    async def _publish(self, version: int, checksum: str) -> None:
+        await self._context.client.publish(self._context.policy_name, version, checksum)
 
     def _report(
         self, ledger: Ledger, result: StepResult, table: TableStats, step_s: float, sync_s: float
@@ -199,9 +205,9 @@ class Trainer:
         self._backend.save_model(folder)
         self._loaded.tokenizer.save_pretrained(folder)
 
-    async def _run(self, call: Callable[..., T], *arguments: Any) -> T:
+    def _run(self, call: Callable[..., T], *arguments: Any) -> asyncio.Future[T]:
         """Compute runs in one thread, so the loop stays free and calls never overlap."""
-        return await asyncio.get_running_loop().run_in_executor(self._compute, call, *arguments)
+        return asyncio.get_running_loop().run_in_executor(self._compute, call, *arguments)
 
     async def close(self) -> None:
         """Ends the step that is being finished, and keeps what was committed."""

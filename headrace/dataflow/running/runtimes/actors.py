@@ -6,6 +6,7 @@ from pathlib import Path
 
 from headrace.services.host import Assignment, Hosted
 from headrace.transferqueue import Controller
+from headrace.transferqueue.solitude import quiet_collector
 
 
 class ReplicaActor:
@@ -37,6 +38,7 @@ class QueueActor:
 
     async def open(self) -> str:
         await self._controller.start()
+        quiet_collector()
         return self._controller.address
 
     async def run(self) -> None:

@@ -5,6 +5,7 @@ Nothing is written unless all of it fits: a refused load leaves the old weights 
 
 from collections.abc import Mapping
 
+import numpy as np
 import torch
 
 
@@ -36,7 +37,15 @@ def copy_weights(model: torch.nn.Module, weights: Mapping[str, torch.Tensor]) ->
     """Copies checked `weights` into `model`, in place; tied tensors follow each other."""
     held = _held(model)
     for name, tensor in weights.items():
-        held[name].copy_(tensor)
+        _copy(held[name], tensor)
+
+
+def _copy(target: torch.Tensor, source: torch.Tensor) -> None:
+    """One thread on a CPU: to wake the others costs milliseconds, and a copy is bound by memory anyway."""
+    if target.device.type == source.device.type == "cpu" and target.dtype != torch.bfloat16:
+        np.copyto(target.detach().numpy(), source.detach().numpy())
+    else:
+        target.copy_(source)
 
 
 def _held(model: torch.nn.Module) -> dict[str, torch.Tensor]:
