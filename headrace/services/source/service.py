@@ -55,7 +55,7 @@ class Source:
             size=len(self._dataset), seed=context.seed, shuffle=options.shuffle, epochs=options.epochs
         )
         self._tokenizer = await asyncio.to_thread(self._load_tokenizer, context.policy.model)
-        self._per_put = min(max(context.flow.prompts_per_step // 4, 1), _MAX_PROMPTS_PER_PUT)
+        self._per_put = min(context.flow.prompts_per_step, _MAX_PROMPTS_PER_PUT)
 
     async def run(self) -> None:
         """Returns when every epoch is written; without a number of epochs it goes on until cancelled."""

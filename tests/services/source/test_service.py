@@ -105,9 +105,9 @@ def small(epochs: int | None = 1, size: int = 6) -> SourceOptions:
 async def test_each_group_is_one_prompt_with_a_row_per_sample(tmp_path: Path) -> None:
     table = Table()
     await run(table, small(), tmp_path)
-    uids, groups, columns = table.puts[0]
-    assert groups.tolist() == [0, 0, 0, 1, 1, 1]
-    assert uids.tolist() == [0, 1, 2, 65536, 65537, 65538]
+    ((uids, groups, columns),) = table.puts
+    assert groups.tolist() == [group for group in range(6) for _ in range(3)]
+    assert uids[:6].tolist() == [0, 1, 2, 65536, 65537, 65538]
     assert uids.dtype == groups.dtype == np.int64
     answers = [example["answer"] for example in columns["example"]]
     prompts = ["".join(map(chr, ids)) for ids in columns["prompt_ids"]]
@@ -121,7 +121,7 @@ async def test_the_table_is_ended_after_the_last_epoch(tmp_path: Path) -> None:
     await run(table, small(epochs=5, size=8), tmp_path)
     assert table.groups() == list(range(40))
     assert table.ended == ["rows"]
-    seen = [columns["example"][i]["answer"] for _, _, columns in table.puts for i in range(0, 6, 3)]
+    seen = [columns["example"][i]["answer"] for _, _, columns in table.puts for i in range(0, 24, 3)]
     assert all(seen.count(answer) % 5 == 0 for answer in set(seen)) and len(seen) == 40
 
 
