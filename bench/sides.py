@@ -185,7 +185,7 @@ def dataflow(setting: Setting, staleness: int) -> dict[str, Any]:
         "nodes": {
             "prompts": {"kind": "source", "dataset": dataset, "samples_per_prompt": work.samples},
             "answers": {"kind": "rollout", "inputs": ["prompts"], "policy": "actor", "engine": "torch",
-                        "max_new_tokens": work.longest},
+                        "max_new_tokens": work.longest, "threads": rollout_threads(work, staleness)},
             "scores": {"kind": "reward", "inputs": ["answers"], "verifier": verifier},
             "learn": {"kind": "trainer", "inputs": ["answers", "scores"], "policy": "actor",
                       "algorithm": {"kind": "grpo", "clip_low": 0.2, "clip_high": 0.28},
@@ -195,6 +195,12 @@ def dataflow(setting: Setting, staleness: int) -> dict[str, Any]:
 
 
 TRL_PACKAGES = ("torch==2.13.0", "trl==1.16.0")
+
+
+def rollout_threads(work: Work, staleness: int) -> int | None:
+    """Both cores where all answers end together, so that generation and training take turns; else the
+    planner's own choice."""
+    return THREADS if work.name == "copy" and staleness == 0 else None
 
 
 def peer_environment(folder: Path, packages: Sequence[str] = TRL_PACKAGES) -> Path:

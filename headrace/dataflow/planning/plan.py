@@ -167,14 +167,19 @@ def _service(spec: GraphSpec, name: str, cluster: Cluster) -> ServicePlan:
 
 
 def threads(spec: GraphSpec, node: NodeSpec, cores: int) -> int:
-    """Threads of a replica that were left open: the cores, shared among those that compute at the same time.
+    """Threads of a replica that were left open.
 
-    At staleness 0 services take turns, so only a node's own replicas share; above it all that compute do.
+    Above staleness 0 all nodes that compute do so at once, and their replicas share the cores. At 0 a trainer
+    has every core for most of a step; rollouts overlap with its start and keep to half of them, since threads
+    of two processes that wait for each other's cores cost several times what they give.
     """
     if not ROLES[node.kind].computes:
         return 1
-    at_once = [node] if spec.staleness == 0 else [n for n in spec.nodes.values() if ROLES[n.kind].computes]
-    return max(1, cores // sum(n.options.replicas for n in at_once))
+    if spec.staleness > 0:
+        at_once = [n for n in spec.nodes.values() if ROLES[n.kind].computes]
+        return max(1, cores // sum(n.options.replicas for n in at_once))
+    available = cores // 2 if node.kind == "rollout" else cores
+    return max(1, available // node.options.replicas)
 
 
 def _batch(spec: GraphSpec, members: tuple[str, ...]) -> StepPlan:

@@ -1,12 +1,13 @@
 import json
 import math
+from dataclasses import replace
 
 import pytest
 
 from headrace.dataflow import Graph
 from headrace.dataflow.language.spec import GraphSpec
 from headrace.dataflow.planning.cluster import Cluster
-from headrace.dataflow.planning.plan import Rates, StepPlan, mode, plan, rates
+from headrace.dataflow.planning.plan import Rates, StepPlan, mode, plan, rates, threads
 from headrace.services.columns import PROMPT, REFERENCE, RESPONSE, REWARD
 from headrace.services.options import OptimizerOptions
 from headrace.transferqueue.schema import TableSpec, Task
@@ -77,17 +78,23 @@ def test_the_table_has_the_columns_and_tasks_of_its_nodes() -> None:
     )
 
 
-def threads(staleness: float) -> dict[str, int]:
+def threads_of(staleness: float) -> dict[str, int]:
     planned = plan(graph(staleness=staleness, kl_coef=0.05), CLUSTER)
     return {service.node: service.threads for service in planned.services}
 
 
 def test_models_that_take_turns_get_every_core_unless_told_otherwise_and_the_rest_one() -> None:
-    assert threads(0) == {"prompts": 1, "answers": 1, "scores": 1, "reference": 4, "learn": 4}
+    assert threads_of(0) == {"prompts": 1, "answers": 1, "scores": 1, "reference": 4, "learn": 4}
 
 
 def test_models_that_compute_at_once_share_the_cores_by_replica() -> None:
-    assert threads(0.5) == {"prompts": 1, "answers": 1, "scores": 1, "reference": 1, "learn": 1}
+    assert threads_of(0.5) == {"prompts": 1, "answers": 1, "scores": 1, "reference": 1, "learn": 1}
+
+
+def test_at_staleness_0_rollouts_share_half_of_the_cores() -> None:
+    answers = graph(staleness=0).nodes["answers"]
+    open_ended = replace(answers, options=replace(answers.options, threads=None, replicas=3))
+    assert threads(graph(staleness=0), open_ended, 16) == 2
 
 
 def test_a_node_without_a_policy_has_that_of_its_rollout() -> None:
