@@ -1,3 +1,5 @@
+import math
+
 import numpy as np
 import pytest
 
@@ -49,3 +51,16 @@ def test_groups_without_a_signal_are_counted_singletons_and_invalid_ones_too() -
 def test_rewards_without_a_group_each_are_refused() -> None:
     with pytest.raises(ValueError, match=r"got \(2,\) and \(3,\)"):
         group_zscore(np.zeros(2), np.zeros(3))
+
+
+@pytest.mark.parametrize(
+    ("rewards", "groups", "fraction"),
+    [
+        ([1.0, 0.0, 1.0, 1.0], [1, 1, 2, 2], 0.5),
+        ([0.1] * 8, [1] * 8, 1.0),
+        ([1.0, math.nan, 0.0, 1.0, 1.0, 0.0], [1, 1, 1, 2, 2, 2], 0.0),
+        ([1.0, 0.0, 3.0], [1, 1, 2], 0.5),
+    ],
+)
+def test_groups_without_a_signal(rewards: list[float], groups: list[int], fraction: float) -> None:
+    assert zero_std_frac(np.array(rewards), np.array(groups)) == fraction

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from headrace.algorithms.advantages import zero_std_frac
 from headrace.transferqueue import Rows, TableStats
 
 
@@ -66,7 +67,7 @@ class Ledger:
             **{f"reward/{name}": float(np.mean(values)) for name, values in self._parts.items()},
             "reward/invalid_rate": 1.0 - len(valid) / len(rewards),
             **{f"reward/invalid/{reason}": float(count) for reason, count in self._invalid.items()},
-            "group/zero_std_frac": zero_std_fraction(rewards, groups),
+            "group/zero_std_frac": zero_std_frac(rewards, groups),
             "staleness/mean": float(staleness.mean()),
             "staleness/max": float(staleness.max()),
             "staleness/violations": float((staleness > staleness_limit).sum()),
@@ -96,17 +97,6 @@ def queue_metrics(table: TableStats) -> dict[str, float]:
 def staleness_limit(staleness: float) -> float:
     """The largest staleness that may be trained on: the knob, rounded up."""
     return staleness if math.isinf(staleness) else float(math.ceil(staleness))
-
-
-def zero_std_fraction(rewards: np.ndarray, groups: np.ndarray) -> float:
-    """Share of groups whose valid rewards are all equal, and so teach nothing. `rewards`, `groups`: [B]."""
-    names = np.unique(groups)
-    return sum(_constant(rewards[groups == name]) for name in names.tolist()) / len(names)
-
-
-def _constant(rewards: np.ndarray) -> bool:
-    valid = rewards[~np.isnan(rewards)]
-    return len(valid) < 2 or bool(np.ptp(valid) < 1e-9)
 
 
 def _statistics(name: str, values: np.ndarray) -> dict[str, float]:

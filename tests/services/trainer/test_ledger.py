@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from headrace.services.columns import PROMPT, RESPONSE, REWARD
-from headrace.services.trainer.ledger import Ledger, queue_metrics, staleness_limit, zero_std_fraction
+from headrace.services.trainer.ledger import Ledger, queue_metrics, staleness_limit
 from headrace.transferqueue import Rows, TableSpec, TableStats, Task
 
 NAN = math.nan
@@ -103,19 +103,6 @@ def test_a_step_without_a_valid_reward_has_no_mean() -> None:
     assert "reward/mean" not in metrics
     assert (metrics["reward/invalid_rate"], metrics["reward/invalid/timeout"]) == (1.0, 2.0)
     assert metrics["group/zero_std_frac"] == 1.0
-
-
-@pytest.mark.parametrize(
-    ("rewards", "groups", "fraction"),
-    [
-        ([1.0, 0.0, 1.0, 1.0], [1, 1, 2, 2], 0.5),
-        ([0.1] * 8, [1] * 8, 1.0),
-        ([1.0, NAN, 0.0, 1.0, 1.0, 0.0], [1, 1, 1, 2, 2, 2], 0.0),
-        ([1.0, 0.0, 3.0], [1, 1, 2], 0.5),
-    ],
-)
-def test_groups_without_a_signal(rewards: list[float], groups: list[int], fraction: float) -> None:
-    assert zero_std_fraction(np.array(rewards), np.array(groups)) == fraction
 
 
 @pytest.mark.parametrize(("knob", "limit"), [(0.0, 0.0), (0.5, 1.0), (1.0, 1.0), (1.2, 2.0)])
