@@ -44,7 +44,7 @@ def test_a_rollout_that_raises_on_every_prompt_ends_the_run_with_its_cause(tmp_p
         _, err = process.communicate(timeout=110)
     assert process.returncode == 1
     assert "service 'answers' (rollout) has no replica left" in err
-    assert "fail_always" in err
+    assert "RuntimeError: fake engine: call" in err and "fails, as scripted" in err
 
 
 @pytest.mark.slow
