@@ -44,10 +44,11 @@ def headrace(*arguments: str, directory: Path, timeout_s: float = 240.0) -> Ende
 
 
 @contextmanager
-def started(*arguments: str, directory: Path) -> Iterator[subprocess.Popen[str]]:
-    """A run that goes on; killed with all its processes if the test leaves it."""
+def started(*arguments: str, directory: Path | None = None) -> Iterator[subprocess.Popen[str]]:
+    """A run that goes on; killed with all its processes if the test leaves it. `directory`: of a new run."""
+    output = [] if directory is None else ["--output", str(directory)]
     process = subprocess.Popen(
-        [*COMMAND, "run", *arguments, "--output", str(directory)],
+        [*COMMAND, "run", *arguments, *output],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

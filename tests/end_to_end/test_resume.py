@@ -25,7 +25,7 @@ def test_ctrl_c_leaves_a_directory_that_goes_on(tmp_path: Path) -> None:
     assert found is not None and 8 <= found.step < STEPS
     assert DataPosition.of_checkpoint(found.path).consumed == found.step * 32
 
-    with started(str(directory), directory=directory) as process:
+    with started(str(directory)) as process:
         out, err = process.communicate(timeout=240)
     ended = Ended(code=process.returncode, out=out, err=err, directory=directory)
     assert ended.code == 0, err

@@ -59,7 +59,7 @@ def context(client: Client, node: str, options: Any, model: str, tmp_path: Path)
         steps=1,
         first_step=0,
         samples_per_prompt=4,
-        prompts_per_step=8,
+        prompts_per_step=4,
         staleness=0.0,
         temperature=1.0,
         no_progress_timeout_s=30.0,
