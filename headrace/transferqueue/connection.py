@@ -16,7 +16,7 @@ import zmq
 
 from headrace.transferqueue.errors import ControllerUnreachable, QueueError, WireError
 from headrace.transferqueue.keys import client_options
-from headrace.transferqueue.port import Port
+from headrace.transferqueue.port import Port, monitor
 from headrace.transferqueue.wire import MAX_MESSAGE_BYTES, pack_ints, read_reply, write_request
 
 _LINGER_MS = 200
@@ -55,7 +55,7 @@ class Connection:
         socket.setsockopt(zmq.IDENTITY, self.identity)
         socket.setsockopt(zmq.MAXMSGSIZE, MAX_MESSAGE_BYTES)
         socket.setsockopt(zmq.RECONNECT_IVL, _RECONNECT_MS)
-        self._monitor = Port(socket.get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED), self._on_line)
+        self._monitor = Port(monitor(socket, zmq.EVENT_HANDSHAKE_SUCCEEDED), self._on_line)
         for option, value in options.items():
             socket.setsockopt(option, value)
         socket.connect(address)

@@ -24,7 +24,7 @@ from headrace.transferqueue.keys import make_keys, server_options
 from headrace.transferqueue.operations import OPERATIONS
 from headrace.transferqueue.payload.custody import Custody
 from headrace.transferqueue.payload.custody import archive as keep_segment
-from headrace.transferqueue.port import Port
+from headrace.transferqueue.port import Port, monitor
 from headrace.transferqueue.wire import MAX_MESSAGE_BYTES, read_request
 
 Durability = Literal["memory", "disk"]
@@ -161,7 +161,7 @@ class Controller:
             raise Refused(f"the controller cannot bind {self.address}: {error}") from error
         self.address = socket.getsockopt(zmq.LAST_ENDPOINT).rstrip(b"\0").decode()
         self._port = Port(socket, self._on_message)
-        self._doorbell = Port(socket.get_monitor_socket(_REFUSALS), self._on_refusal)
+        self._doorbell = Port(monitor(socket, _REFUSALS), self._on_refusal)
         self._set_timer()
 
     def _stop(self, error: QueueError | None) -> None:

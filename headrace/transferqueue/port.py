@@ -6,6 +6,7 @@ send, or a message stays unseen. That is done here, once.
 
 import asyncio
 from collections.abc import Callable
+from uuid import uuid4
 
 import zmq
 
@@ -67,3 +68,11 @@ class Port:
                 return
             self._on_message(frames)
         self._drain_soon()
+
+
+def monitor(socket: "zmq.Socket[bytes]", events: int) -> "zmq.Socket[bytes]":
+    """The socket that tells of `events`, under a name of its own.
+
+    ZeroMQ's default name holds the descriptor, which a new socket may get before the old name is free.
+    """
+    return socket.get_monitor_socket(events, f"inproc://monitor-{uuid4().hex}")
