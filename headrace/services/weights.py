@@ -56,9 +56,6 @@ class WeightStore:
                 f"version {version} of {policy!r} was pruned; have {self._versions(policy)}"
             ) from None
 
-    def size_bytes(self, policy: str, version: int) -> int:
-        return self._path(policy, version).stat().st_size
-
     def _path(self, policy: str, version: int) -> Path:
         return self._directory / policy / f"{version:08d}.safetensors"
 

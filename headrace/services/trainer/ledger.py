@@ -29,7 +29,6 @@ class Ledger:
     _finish: Counter[str] = field(default_factory=Counter)
     _invalid: Counter[str] = field(default_factory=Counter)
     _parts: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
-    _prompt_tokens: int = 0
 
     def add(self, rows: Rows) -> None:
         self.uids += rows.uids.tolist()
@@ -37,7 +36,6 @@ class Ledger:
         self._rewards.append(np.asarray(rows["reward"], dtype=np.float64))
         self._row_groups.append(rows.groups)
         self._lengths += [len(ids) for ids in rows["response_ids"]]
-        self._prompt_tokens += sum(len(ids) for ids in rows["prompt_ids"])
         for versions in rows["versions"]:
             oldest, newest = (int(versions.min()), int(versions.max())) if len(versions) else (self.step,) * 2
             self._staleness.append(self.step - oldest)
