@@ -5,7 +5,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
+import pandas
+import polars
 import pytest
 
 from headrace.dataflow.cli import main
@@ -78,7 +81,6 @@ def query(language: str, library: str) -> str:
 async def test_the_query_for_pandas_gives_the_mean_reward_of_each_step(
     archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pandas = pytest.importorskip("pandas")
     monkeypatch.chdir(export(archive, tmp_path)[0].parent)
     means = eval(query("python", "pandas"), {"pandas": pandas})
     assert means.loc[0] == 0.5 and means.loc[1] == 2.5
@@ -87,7 +89,6 @@ async def test_the_query_for_pandas_gives_the_mean_reward_of_each_step(
 async def test_the_query_for_polars_gives_the_mean_reward_of_each_step(
     archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    polars = pytest.importorskip("polars")
     monkeypatch.chdir(export(archive, tmp_path)[0].parent)
     means = eval(query("python", "Polars"), {"polars": polars})
     assert means.rows() == [(-1, None), (0, 0.5), (1, 2.5)]
@@ -96,9 +97,10 @@ async def test_the_query_for_polars_gives_the_mean_reward_of_each_step(
 async def test_the_query_for_duckdb_gives_the_mean_reward_of_each_step(
     archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    duckdb = pytest.importorskip("duckdb")
     monkeypatch.chdir(export(archive, tmp_path)[0].parent)
-    assert duckdb.sql(query("sql", "DuckDB")).fetchall() == [(-1, None), (0, 0.5), (1, 2.5)]
+    found = duckdb.sql(query("sql", "DuckDB"))
+    assert found is not None
+    assert found.fetchall() == [(-1, None), (0, 0.5), (1, 2.5)]
 
 
 def test_an_archive_in_memory_is_refused(tmp_path: Path) -> None:
