@@ -8,6 +8,7 @@ arrives together is committed together.
 
 import asyncio
 import logging
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
@@ -115,12 +116,14 @@ class Controller:
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         custody = Custody(self._directory, retire=keep_segment if self._archive else None)
         self._hub = Hub(self._directory, OPERATIONS, self._deliver, custody=custody)
-        if self._durable:
-            self._recover()
         try:
+            if self._durable:
+                self._recover()
             self._bind()
         except BaseException:
             self._close_chronicle()
+            if self._made_directory:
+                shutil.rmtree(self._directory)
             raise
         if self._durable:
             write_address(self._directory, self.address)
@@ -135,11 +138,7 @@ class Controller:
 
     def _recover(self) -> None:
         self._chronicle = Chronicle(self._directory, fsync=self._fsync, archive=self._archive)
-        try:
-            self.recovered = self._chronicle.recover(self._hub)
-        except BaseException:
-            self._close_chronicle()
-            raise
+        self.recovered = self._chronicle.recover(self._hub)
         self._hub.custody.sweep()
         self._clock_s = self.recovered.now - self._loop.time()
         self.address = newest_address(self._directory, self.address)

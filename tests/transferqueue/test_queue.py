@@ -31,6 +31,7 @@ from headrace.transferqueue import (
     WaitTimeout,
     WriteConflict,
 )
+from headrace.transferqueue.controller import Durability
 
 Make = Callable[..., Any]
 
@@ -433,6 +434,15 @@ async def test_nothing_is_left_after_the_controller_has_closed(tmp_path: Path) -
     assert lease.rows["x"][0].tolist() == [1]
     client._connection.close(ControllerUnreachable("test ends"))
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("durability", ["memory", "disk"])
+async def test_a_controller_that_cannot_bind_leaves_no_directory(
+    controller: Controller, tmp_path: Path, durability: Durability
+) -> None:
+    with pytest.raises(Refused, match="cannot bind"):
+        await Controller(tmp_path / "second", controller.address, durability=durability).start()
+    assert not (tmp_path / "second").exists()
 
 
 async def test_an_address_beyond_this_machine_is_refused(tmp_path: Path) -> None:
