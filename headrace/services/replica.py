@@ -19,7 +19,16 @@ from headrace.services.clock import ActivityClock
 from headrace.services.errors import ReplicaFailed, ServiceError, WeightsGone, describe, first_error
 from headrace.services.lifecycle import Lifecycle, State
 from headrace.services.weights import WeightStore
-from headrace.transferqueue import EndOfData, Lease, LeaseLost, Publication, Rows, WaitTimeout
+from headrace.transferqueue import (
+    EndOfData,
+    Lease,
+    LeaseLost,
+    Publication,
+    Rows,
+    RowsGone,
+    TimelineMoved,
+    WaitTimeout,
+)
 
 GIVE_UP_AFTER = 8
 """Groups that fail one after another, with none done in between, before a replica gives up."""
@@ -119,6 +128,9 @@ class Replica:
             return None if asked.cancelled() else asked.result()
         except WaitTimeout:
             return None
+        except TimelineMoved:
+            await self._turn.wait()
+            return None
 
     async def _work(self, lease: Lease, rows: Rows) -> None:
         left = set(rows.uids.tolist())
@@ -136,7 +148,7 @@ class Replica:
         except asyncio.CancelledError:
             await self._hand_back(lease, left, "stopped", failed=False)
             raise
-        except LeaseLost as lost:
+        except (LeaseLost, RowsGone) as lost:
             self._context.report.event("lease_lost", reason=str(lost))
         except Exception as error:
             await self._failed(lease, rows, left, error)
@@ -176,21 +188,25 @@ class Replica:
             self._turn.set()
 
     async def _load_next(self, service: Weighted) -> None:
-        """Waits for a version newer than the served one, pulls it and has it loaded.
+        """Waits for a version newer than the served one, or for another timeline's; pulls it and loads it.
 
-        One that was pruned meanwhile is passed over for a newer. Raises WaitTimeout while nothing is served.
+        An announcement whose weights are gone is passed over for the next. Raises WaitTimeout while nothing
+        is served.
         """
-        context, newest = self._context, service.version
+        context, seen = self._context, 0
         while True:
             try:
                 publication = await context.client.published(
-                    context.policy_name, after=newest, timeout_s=context.flow.no_progress_timeout_s
+                    context.policy_name,
+                    after=service.version,
+                    seen=seen,
+                    timeout_s=context.flow.no_progress_timeout_s,
                 )
             except WaitTimeout:
                 if self.lifecycle.state is State.LOADING:
                     raise
                 return
-            newest = publication.version
+            seen = publication.serial
             try:
                 await self._load(service, publication)
             except WeightsGone:

@@ -25,7 +25,8 @@ class WeightStore:
         self._directory = directory
 
     def write(self, policy: str, version: int, weights: Mapping[str, "torch.Tensor"]) -> str:
-        """Writes a version, prunes old ones and returns the checksum to publish (xxh3-128, hex)."""
+        """Writes a version and returns the checksum to publish (xxh3-128, hex); old ones are pruned, and
+        later ones, which a trainer that went back has yet to make again."""
         from safetensors.torch import save_file
 
         path = self._path(policy, version)
@@ -34,8 +35,10 @@ class WeightStore:
         save_file({name: tensor.contiguous() for name, tensor in weights.items()}, aside)
         checksum = _digest(aside)
         aside.rename(path)
-        for old in self._versions(policy)[:-KEPT_VERSIONS]:
-            self._path(policy, old).unlink(missing_ok=True)
+        known = self._versions(policy)
+        kept = [each for each in known if each <= version][-KEPT_VERSIONS:]
+        for each in set(known) - set(kept):
+            self._path(policy, each).unlink(missing_ok=True)
         return checksum
 
     def read(self, policy: str, version: int, checksum: str) -> dict[str, "torch.Tensor"]:

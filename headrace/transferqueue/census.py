@@ -23,6 +23,7 @@ def table_stats(table: Table, now: float) -> TableStats:
         consumed_units=0 if window is None else window.consumed,
         outstanding_units=0 if window is None else window.outstanding,
         created=ledger.created,
+        newest_group=ledger.newest_group,
         trained=ledger.trained,
         finished=ledger.finished,
         dropped=dict(ledger.dropped),

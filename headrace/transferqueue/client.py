@@ -254,10 +254,13 @@ class Client:
         fields = {"policy": policy, "version": version, "checksum": checksum}
         return (await self._connection.request("publish", fields))["lost"]
 
-    async def published(self, policy: str, *, after: int, timeout_s: float) -> Publication:
-        """The newest version once it is above `after` (-1: any), or whatever it is where a new timeline began
-        that this client was not told of; WaitTimeout if it does not come."""
-        fields = {"policy": policy, "after": after, "timeout_s": timeout_s}
+    async def published(self, policy: str, *, after: int, seen: int = 0, timeout_s: float) -> Publication:
+        """What was published last, once its version is above `after` (-1: any), or whatever it is where a new
+        timeline began that this client was not told of; WaitTimeout if it does not come.
+
+        `seen`: serial of an announcement that is not wanted again, as its weights were gone (0: none).
+        """
+        fields = {"policy": policy, "after": after, "seen": seen, "timeout_s": timeout_s}
         return Publication(**await self._connection.request("published", fields))
 
     async def evict(self, holder: str, reason: str) -> int:

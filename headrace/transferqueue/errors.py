@@ -15,6 +15,7 @@ QueueError
     ├── WriteConflict         a cell is already written with other bytes
     ├── LeaseLost             the lease has ended; what it held may be with somebody else
     └── StepRefused           a step or version that is not the one due
+        └── TimelineMoved     the holder has to load what was published since, and may then lease again
 
 A message says what is wrong, the value got, what is allowed and the way out.
 """
@@ -80,6 +81,10 @@ class StepRefused(Refused):
     """A step or version that is not the one due."""
 
 
+class TimelineMoved(StepRefused):
+    """A new timeline began and the holder was not told: ask for what is published, load it, lease again."""
+
+
 BY_NAME: dict[str, type[QueueError]] = {
     kind.__name__: kind
     for kind in (
@@ -98,6 +103,7 @@ BY_NAME: dict[str, type[QueueError]] = {
         WriteConflict,
         LeaseLost,
         StepRefused,
+        TimelineMoved,
     )
 }
 """How an error travels: by its name, and back."""

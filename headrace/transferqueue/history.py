@@ -3,13 +3,24 @@
     commit(step) ─► kept ─► checkpointed(step) ─► gone
                      └─ rewind(step) ─► handed out again ─► commit(step) ─► kept
 
-Invariant: until the trainer is back where it was, its leases give the rows of each step as they were
-committed, in that order, and no other row.
+Invariant: until the trainer is back where it was, its leases give the rows of each step as they were leased
+and committed, in that order and cut in the same places, and no other row: sums of floats come out the same.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from headrace.transferqueue.records import Row
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Step:
+    """What a step was made of."""
+
+    rows: list[Row]
+    """In the order of its commit."""
+    ends: set[int]
+    """Uids of those that were the last of their lease."""
 
 
 class History:
@@ -18,22 +29,27 @@ class History:
     def __init__(self, first_step: int) -> None:
         self.covered = first_step
         """Steps below it are safe in a checkpoint and never handed out again."""
-        self._steps: dict[int, list[Row]] = {}
-        self._again: dict[int, list[Row]] = {}
+        self._steps: dict[int, Step] = {}
+        self._again: dict[int, Step] = {}
 
-    def add(self, step: int, rows: list[Row]) -> None:
+    def add(self, step: int, rows: list[Row], *, task: int) -> None:
+        """The rows of a step, while the train task of this index still holds them."""
+        leases = [row.leases[task].id for row in rows]
+        following = [*leases[1:], 0]
+        cuts = zip(rows, leases, following, strict=True)
+        ends = {row.uid for row, lease, next_lease in cuts if lease != next_lease}
         self._again.pop(step, None)
-        self._steps[step] = rows
+        self._steps[step] = Step(rows=rows, ends=ends)
 
     def undo(self, step: int) -> list[Row]:
         """The rows of a committed step, which are to be handed out again."""
-        rows = self._again[step] = self._steps.pop(step)
-        return rows
+        self._again[step] = self._steps.pop(step)
+        return self._again[step].rows
 
     def cover(self, step: int) -> list[Row]:
         """A checkpoint holds all steps below `step`; returns their rows."""
         self.covered = max(self.covered, step)
-        return [row for each in sorted(self._steps) if each < step for row in self._steps.pop(each)]
+        return [row for each in sorted(self._steps) if each < step for row in self._steps.pop(each).rows]
 
     def fork(self, step: int) -> None:
         """Steps from `step` on will not come again as they were."""
@@ -45,7 +61,7 @@ class History:
 
     def lots(self, step: int, *, whole: bool) -> list[list[Row]]:
         """What `step` was made of, in its order: whole groups, or single rows."""
-        rows = self._again[step]
+        rows = self._again[step].rows
         if not whole:
             return [[row] for row in rows]
         groups: dict[int, list[Row]] = {}
@@ -53,12 +69,16 @@ class History:
             groups.setdefault(row.group.number, []).append(row)
         return list(groups.values())
 
+    def ends_lease(self, step: int, row: Row) -> bool:
+        """Whether the row was the last of its lease when `step`, which is made again, was made."""
+        return step in self._again and row.uid in self._again[step].ends
+
     def forget(self, row: Row) -> None:
         """The row was dropped; a step that loses one takes others in its place."""
-        for step, rows in list(self._again.items()):
-            if row in rows:
+        for step, made in list(self._again.items()):
+            if row in made.rows:
                 del self._again[step]
 
     def kept(self) -> Iterator[Row]:
         """Rows that have left the table and may come back."""
-        return (row for rows in self._steps.values() for row in rows if row.kept)
+        return (row for made in self._steps.values() for row in made.rows if row.kept)

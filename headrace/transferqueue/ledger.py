@@ -68,6 +68,8 @@ class Ledger:
         self.quarantine: dict[int, str] = {}
         self.staleness: Counter[int] = Counter()
         self.last_reasons: dict[int, str] = {}
+        self.newest_group = -1
+        """Greatest number of a group that was ever put."""
         self.dispatched_lengths = [0, 0]
         self.trained_lengths = [0, 0]
         self._gone = RangeSet()

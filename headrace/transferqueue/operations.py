@@ -8,7 +8,7 @@ from typing import Any
 
 from headrace.transferqueue import rewind as rewinding
 from headrace.transferqueue.census import table_stats
-from headrace.transferqueue.errors import QueueError, Refused, SchemaError, StepRefused
+from headrace.transferqueue.errors import QueueError, Refused, SchemaError, TimelineMoved
 from headrace.transferqueue.explain import why_no_lease, why_no_room
 from headrace.transferqueue.hub import Call, Hub, Operation
 from headrace.transferqueue.nodes import addresses, attend, lost, unit, unit_state
@@ -176,13 +176,16 @@ def publish(hub: Hub, call: Call) -> Body:
 
 def published(hub: Hub, call: Call) -> Body | None:
     policy, after = call.arguments.text("policy"), call.arguments.integer("after")
+    seen = call.arguments.integer("seen")
 
     def attempt() -> Body | None:
-        newest = _newest(hub, policy)
-        if newest is None or (newest.version <= after and _is_told(call, newest)):
+        offered = hub.policies[policy].offered if policy in hub.policies else None
+        if offered is None or offered.serial == seen:
             return None
-        call.session.timelines[policy] = newest.timeline
-        return asdict(newest)
+        if offered.version <= after and _is_told(call, offered):
+            return None
+        call.session.timelines[policy] = offered.timeline
+        return asdict(offered)
 
     def why() -> str:
         newest = _newest(hub, policy)
@@ -285,7 +288,7 @@ def _is_told(call: Call, newest: Publication) -> bool:
 def _require_told(hub: Hub, call: Call, table: Table) -> None:
     newest = _newest(hub, table.spec.policy or "")
     if newest is not None and not _is_told(call, newest):
-        raise StepRefused(
+        raise TimelineMoved(
             f"timeline {newest.timeline} of policy {newest.policy!r} began and {call.session.holder!r} was "
             f"not told: ask for what is published, load version {newest.version} and lease again"
         )

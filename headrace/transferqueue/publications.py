@@ -3,7 +3,8 @@
     publish 1, 2, 3 ─► rewind to 1 ─► publish 2 again ─┬─ same checksum  ─► same timeline, 3 stays the newest
                                                        └─ another one    ─► timeline + 1, 2 is the newest
 
-Invariant: on one timeline a version has one checksum.
+Invariant: on one timeline a version has one checksum. Readers are offered what was published last, repeats
+included: between `rewind` and the next `publish` nothing is, since the weights went with their trainer.
 """
 
 from headrace.transferqueue.errors import StepRefused
@@ -16,6 +17,10 @@ class Publications:
     def __init__(self, policy: str) -> None:
         self.policy = policy
         self.newest: Publication | None = None
+        """The greatest version of the timeline."""
+        self.offered: Publication | None = None
+        """What readers may pull; None: nothing now."""
+        self._serials = 0
         self._checksums: dict[int, str] = {}
         self._again_from: int | None = None
         """Version from which a trainer that went back may publish again; None: only new ones."""
@@ -29,6 +34,7 @@ class Publications:
         if self._checksums.get(version) == checksum and self._may_come_again(version, newest):
             if version == newest.version:
                 self._again_from = None
+            self._offer(version, checksum, timeline=newest.timeline)
             return False
         if self._again_from is None or version < self._again_from or version not in self._checksums:
             raise StepRefused(
@@ -44,6 +50,7 @@ class Publications:
         """The trainer is back at a version, and will publish it and the later ones again."""
         if self.newest is not None and version <= self.newest.version:
             self._again_from = version
+        self.offered = None
 
     def cover(self, version: int) -> None:
         """The trainer will never go back below it."""
@@ -54,6 +61,13 @@ class Publications:
         return version == newest.version or (self._again_from is not None and version >= self._again_from)
 
     def _take(self, version: int, checksum: str, *, timeline: int) -> None:
-        self.newest = Publication(policy=self.policy, version=version, checksum=checksum, timeline=timeline)
+        self.newest = self._offer(version, checksum, timeline=timeline)
         self._checksums[version] = checksum
         self._again_from = None
+
+    def _offer(self, version: int, checksum: str, *, timeline: int) -> Publication:
+        self._serials += 1
+        self.offered = Publication(
+            policy=self.policy, version=version, checksum=checksum, timeline=timeline, serial=self._serials
+        )
+        return self.offered

@@ -134,6 +134,8 @@ class Publication:
     checksum: str
     timeline: int = 0
     """Grows by one where a trainer that went back came to another result than before."""
+    serial: int = 0
+    """Number of the announcement among those of its policy; a version may be announced again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -88,6 +88,7 @@ class Shelf:
                 self._serials += 1
                 group.rows[uid] = self.rows[uid] = row
         self._ledger.created += len(entry.uids)
+        self._ledger.newest_group = max(self._ledger.newest_group, *by_group)
         return [self.rows[uid] for uid in entry.uids]
 
     def write(self, entry: Entry, rows: list[Row]) -> list[Row]:

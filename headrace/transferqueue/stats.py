@@ -38,6 +38,8 @@ class TableStats:
     outstanding_units: int
     """Units begun and not consumed."""
     created: int
+    newest_group: int
+    """Greatest number of a group that was ever put; -1: none was."""
     trained: int
     finished: int
     """Left because every task had acknowledged them, without a train task."""

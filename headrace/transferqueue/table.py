@@ -97,6 +97,8 @@ class Table:
             for row in members:
                 flow.take(row, held)
                 self._on_leased(flow, row, at)
+            if flow.task.kind == "train" and self.history.ends_lease(self.ledger.step, members[-1]):
+                break
         if held.rows:
             self.leases.hold(held)
             return held
@@ -195,6 +197,8 @@ class Table:
         rows = held_rows(self.shelf, self.ledger, flow, uids, holder)
         units = whole_units(self.window, step, rows)
         label = self.length_label
+        if self.spec.rewindable:
+            self.history.add(step, rows, task=flow.index)
         for row in rows:
             self.ledger.train(row, step, row.lengths.get(label))
             self.leases.close_if_empty(flow.give_back(row))
@@ -204,8 +208,6 @@ class Table:
         if self.window is not None:
             self.window.commit(len(units))
         self.ledger.commit(step, uids)
-        if self.spec.rewindable:
-            self.history.add(step, rows)
         self.shelf.consumed += len(rows)
         for row in rows:
             self._finish(flow, row)

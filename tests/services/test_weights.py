@@ -42,3 +42,14 @@ def test_the_two_newest_versions_are_kept_and_an_older_one_says_that_it_is_gone(
     with pytest.raises(WeightsGone, match=r"version 1 of 'actor' was pruned; have \[2, 3\]"):
         store.read("actor", 1, checksums[1])
     assert store.read("actor", 2, checksums[2])
+
+
+def test_a_trainer_that_went_back_keeps_what_it_writes_and_takes_away_what_it_will_make_again(
+    tmp_path: Path,
+) -> None:
+    store = WeightStore(tmp_path)
+    for version in (1, 2, 3, 2):
+        checksum = store.write("actor", version, {"w": torch.tensor([float(version)])})
+    assert store.read("actor", 2, checksum)["w"].tolist() == [2.0]
+    with pytest.raises(WeightsGone, match=r"version 3 of 'actor' was pruned; have \[2\]"):
+        store.read("actor", 3, checksum)

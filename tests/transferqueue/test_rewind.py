@@ -52,6 +52,20 @@ def test_a_batch_comes_again_in_the_order_in_which_it_was_committed(bench: Make)
     assert b.learn(4) == [6, 7, 4, 5]
 
 
+def test_a_batch_comes_again_cut_into_the_leases_that_it_was_made_of(bench: Make) -> None:
+    b, _ = trained(bench, 1)
+    b.roll(8, 1)
+    b.score()
+    assert [b.learn(2), b.learn(4)[:2]] == [[4, 5], [6, 7]]
+    b.commit(1, [4, 5, 6, 7])
+    for _ in range(2):
+        rewind(b.table, "learn", 0)
+        assert [b.learn(100), b.learn(100)] == [[0, 1, 2, 3], []]
+        b.commit(0, [0, 1, 2, 3])
+        assert [b.learn(100), b.learn(100), b.learn(100)] == [[4, 5], [6, 7], []]
+        b.commit(1, [4, 5, 6, 7])
+
+
 def test_a_replay_goes_on_where_it_was_left_by_a_trainer_that_died_again(bench: Make) -> None:
     b, batches = trained(bench, 2)
     rewind(b.table, "learn", 0)
@@ -142,6 +156,21 @@ def test_a_version_that_comes_out_the_same_stays_on_its_timeline() -> None:
     assert known.newest is not None and (known.newest.version, known.newest.timeline) == (3, 0)
     with pytest.raises(StepRefused):
         known.publish(2, "sum 2")
+
+
+def test_readers_are_offered_nothing_between_a_trainers_death_and_its_return() -> None:
+    known = Publications("actor")
+    for version in range(4):
+        known.publish(version, f"sum {version}")
+    assert known.offered == known.newest
+    known.rewind(1)
+    assert known.offered is None
+    known.publish(1, "sum 1")
+    assert known.offered is not None and (known.offered.version, known.offered.serial) == (1, 5)
+    assert known.newest is not None and (known.newest.version, known.newest.serial) == (3, 4)
+    for version in (2, 3):
+        known.publish(version, f"sum {version}")
+    assert (known.offered.version, known.offered.serial) == (3, 7)
 
 
 def test_a_version_that_comes_out_another_begins_a_timeline() -> None:
