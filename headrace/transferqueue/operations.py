@@ -176,7 +176,7 @@ def publish(hub: Hub, call: Call) -> Body:
 
 def published(hub: Hub, call: Call) -> Body | None:
     policy, after = call.arguments.text("policy"), call.arguments.integer("after")
-    seen = call.arguments.integer("seen")
+    seen = call.arguments.integer("seen") if call.arguments.has("seen") else 0
 
     def attempt() -> Body | None:
         offered = hub.policies[policy].offered if policy in hub.policies else None
@@ -190,6 +190,8 @@ def published(hub: Hub, call: Call) -> Body | None:
     def why() -> str:
         newest = _newest(hub, policy)
         known = "it was never published" if newest is None else f"the newest is {newest.version}"
+        if newest is not None and hub.policies[policy].offered is None:
+            known = "its trainer went back and has published none since"
         return f"no version of policy {policy!r} after {after}: {known}; its trainer owes it"
 
     return hub.wait(call, ("policy", policy), attempt, why)

@@ -29,8 +29,8 @@ def rewind(table: Table, task: str, step: int) -> None:
     if not table.history.covered <= step <= table.ledger.step:
         raise StepRefused(
             f"task {task!r} cannot go back to step {step}: steps {table.history.covered} to "
-            f"{table.ledger.step} can be gone back to; earlier rows went with a checkpoint, and what is later "
-            "than the queue was lost with its newest operations: begin a new queue"
+            f"{table.ledger.step} can be gone back to; earlier rows went with a checkpoint, and later "
+            "ones were lost with the queue's newest operations; begin a new queue"
         )
     if step < table.ledger.step and not table.spec.rewindable:
         raise Refused(f"table {table.spec.name!r} is not rewindable, so its committed rows are gone")

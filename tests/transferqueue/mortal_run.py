@@ -108,8 +108,8 @@ class Run:
     def lease(self) -> None:
         task, holder = self.random.choice(["roll", "mark"]), self.random.choice("ab")
         version = max(0, self.table.newest_version - self.random.randint(0, 2))
-        if task == "roll":
-            self.ask(holder, "published", policy="p", after=-1, timeout_s=0.0) if self.forks else None
+        if task == "roll" and self.forks:
+            self.ask(holder, "published", policy="p", after=-1, timeout_s=0.0)
         fields = {"version": version if task == "roll" else None, "timeout_s": 0.0}
         try:
             body = self.ask(holder, "lease", task=task, want=self.random.randint(1, 5), **fields)
@@ -196,6 +196,9 @@ class Run:
         self.batch = []
         self.recorded |= dict(enumerate(self.steps[step:], step))
         del self.steps[step:]
+        if step in self.checksums:
+            checksum = f"{step} of {self.checksums[step]}"
+            self.ask("t", "publish", policy="p", version=step, checksum=checksum)
 
     def drop(self) -> None:
         rows = [row.uid for row in self.table.shelf.rows.values() if not row.leased]
