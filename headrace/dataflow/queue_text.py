@@ -30,6 +30,9 @@ def render(look: Look) -> RenderableType:
     ]
     for name, table in look.tables.items():
         parts.append(Padding(_table(name, table), (1, 0, 0, 0)))
+        parts += [
+            Text(f"  {count} rows parked on node {node}: it is away") for node, count in table.parked.items()
+        ]
         parts += [Text(f"  {line}") for line in _ended(table)]
     if look.leases:
         parts.append(Padding(Group(*(Text(_lease(lease)) for lease in look.leases)), (1, 0, 0, 0)))
@@ -44,10 +47,10 @@ def _table(name: str, table: TableStats) -> RenderableType:
     )
     grid = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     grid.add_column("task", no_wrap=True)
-    for heading in ("waiting", "ready", "leased", "done"):
+    for heading in ("waiting", "parked", "ready", "leased", "done"):
         grid.add_column(heading, justify="right")
     for task, figures in table.tasks.items():
-        counts = (figures.waiting, figures.ready, figures.leased, figures.done)
+        counts = (figures.waiting, figures.parked, figures.ready, figures.leased, figures.done)
         grid.add_row(task, *map(str, counts))
     return Group(head, Padding(grid, (0, 0, 0, 2)))
 

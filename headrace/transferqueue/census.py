@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+from headrace.transferqueue.parking import parked_for, parked_rows
 from headrace.transferqueue.stats import TableStats, TaskStats
 from headrace.transferqueue.table import Table
 
@@ -17,6 +18,7 @@ def table_stats(table: Table, now: float) -> TableStats:
         bytes=shelf.bytes,
         leases=sum(1 for _ in table.leases),
         oldest_age_s=0.0 if oldest is None else now - oldest.created_s,
+        parked=parked_rows(table),
         ended=table.ended,
         step=ledger.step,
         staleness=table.spec.staleness if window is None else window.staleness,
@@ -57,9 +59,10 @@ def _live_staleness(table: Table) -> tuple[dict[int, int], dict[int, int]]:
 
 def _task_stats(table: Table, name: str) -> TaskStats:
     flow = table.flows[name]
-    leased = sum(flow.leased.values())
+    leased, parked = sum(flow.leased.values()), parked_for(table, flow)
     return TaskStats(
-        waiting=flow.pending - flow.ready - leased,
+        waiting=flow.pending - flow.ready - leased - parked,
+        parked=parked,
         ready=flow.ready,
         leased=leased,
         done=len(table.shelf.rows) - flow.pending,

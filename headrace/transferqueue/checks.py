@@ -1,9 +1,10 @@
-"""What a put or a commit must satisfy beyond types, given what the table holds already."""
+"""What a put, a lease or a commit must satisfy beyond types, given what the table holds already."""
 
 from headrace.transferqueue.errors import LeaseLost, RowsGone, SchemaError, StepRefused
 from headrace.transferqueue.flow import Flow
 from headrace.transferqueue.ledger import Ledger
 from headrace.transferqueue.records import Entry, Row, Unit
+from headrace.transferqueue.schema import TableSpec
 from headrace.transferqueue.shelf import Shelf
 from headrace.transferqueue.staleness import Window
 
@@ -67,3 +68,20 @@ def whole_units(window: Window | None, step: int, rows: list[Row]) -> list[Unit]
             "in it are still out; lease them before the commit"
         )
     return list(units.values())
+
+
+def lease_version(
+    spec: TableSpec, flow: Flow, ledger: Ledger, version: int | None, *, newest_version: int
+) -> int:
+    """The version that a lease is asked for at, -1 for none; StepRefused on one that is not due."""
+    kind = flow.task.kind
+    if kind == "train" and version not in (None, ledger.step):
+        raise StepRefused(f"version {version} is not the one in training; step {ledger.step} is due")
+    if kind == "begin" and spec.policy is not None:
+        if version is None:
+            raise StepRefused(f"task {flow.task.name!r} begins rows: say the version that the replica serves")
+        if version > newest_version:
+            raise StepRefused(
+                f"version {version} of policy {spec.policy!r} is not published; newest is {newest_version}"
+            )
+    return -1 if version is None else version

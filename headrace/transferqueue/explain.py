@@ -3,13 +3,14 @@
 from collections import Counter
 
 from headrace.transferqueue.flow import Flow
+from headrace.transferqueue.parking import parked_for
 from headrace.transferqueue.table import Table
 
 
 def why_no_lease(table: Table, task: str, *, version: int | None) -> str:
     """One line for a lease that found nothing, from the table's state now."""
     flow = table.flows[task]
-    reasons = [*_missing(table, flow), *_held(flow), *_bound(table, flow, version)]
+    reasons = [*_missing(table, flow), *_parked(table, flow), *_held(flow), *_bound(table, flow, version)]
     if not reasons:
         reasons = ["no row is in the table; its producer owes them"]
     last = table.ledger.last_reasons.get(flow.index)
@@ -35,11 +36,17 @@ def _missing(table: Table, flow: Flow) -> list[str]:
     owners = {column: task.name for task in table.spec.tasks for column in task.writes}
     lacking: Counter[str] = Counter()
     for row in table.shelf.rows.values():
-        if not (row.done | row.leased | row.ready) & flow.bit:
+        if not (row.done | row.leased | row.ready | row.parked) & flow.bit:
             lacking.update(n for n, bit in table.bits.items() if flow.reads & bit and not row.written & bit)
     return [
         f"{count} rows lack {name!r}, owed by {_owner(owners.get(name))}" for name, count in lacking.items()
     ]
+
+
+def _parked(table: Table, flow: Flow) -> list[str]:
+    count = parked_for(table, flow)
+    nodes = ", ".join(map(repr, sorted(table.away)))
+    return [f"{count} rows are parked: their cells are on nodes that are away ({nodes})"] if count else []
 
 
 def _owner(task: str | None) -> str:

@@ -60,7 +60,10 @@ class Flow:
 
     def offer(self, row: Row) -> bool:
         """Makes a row ready once all that the task reads is there; True: a lot became ready by it."""
-        if row.written & self.reads != self.reads or (row.ready | row.leased | row.done) & self.bit:
+        if (
+            row.written & self.reads != self.reads
+            or (row.ready | row.leased | row.done | row.parked) & self.bit
+        ):
             return False
         row.ready |= self.bit
         self.ready += 1

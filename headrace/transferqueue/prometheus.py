@@ -88,7 +88,7 @@ def _by_state(tables: dict[str, TableStats]) -> Iterator[Metric]:
     )
     for table, figures in tables.items():
         for task, counts in figures.tasks.items():
-            for state in ("waiting", "ready", "leased", "done"):
+            for state in ("waiting", "parked", "ready", "leased", "done"):
                 gauge.add_metric([table, task, state], getattr(counts, state))
     yield gauge
 

@@ -77,7 +77,7 @@ class Group:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Row:
-    """One sample; `written` has the bits of its columns, the next three those of tasks.
+    """One sample; `written` has the bits of its columns, the next four those of tasks.
 
     Its mappings and `cells` are replaced as a whole, never changed in place.
     """
@@ -91,6 +91,8 @@ class Row:
     ready: int = 0
     leased: int = 0
     done: int = 0
+    parked: int = 0
+    """Those that read cells on a node that is away."""
     version: int = -1
     carry: bytes | None = None
     """Packed by the client that handed the row back; never decoded here."""

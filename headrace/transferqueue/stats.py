@@ -11,6 +11,8 @@ class TaskStats:
 
     waiting: int
     """Columns that the task reads are missing."""
+    parked: int
+    """Cells that it reads are on a node that is away."""
     ready: int
     leased: int
     done: int
@@ -28,6 +30,8 @@ class TableStats:
     leases: int
     oldest_age_s: float
     """Since the oldest row was put; 0 when there is none."""
+    parked: dict[str, int]
+    """By node that is away: rows that wait for it."""
     ended: bool
     step: int
     """Next step to commit."""

@@ -10,12 +10,13 @@ consequences in `effects()`. Time is an argument, in seconds of any monotonic cl
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from headrace.transferqueue.checks import check_lengths, check_versions, held_rows, whole_units
-from headrace.transferqueue.errors import EndOfData, Refused, RowsGone, SchemaError, StepRefused
+from headrace.transferqueue.checks import check_lengths, check_versions, held_rows, lease_version, whole_units
+from headrace.transferqueue.errors import EndOfData, Refused, RowsGone, SchemaError
 from headrace.transferqueue.flow import Flow
 from headrace.transferqueue.history import History
 from headrace.transferqueue.leases import Leases
 from headrace.transferqueue.ledger import Ledger
+from headrace.transferqueue.parking import park_written
 from headrace.transferqueue.records import Effects, Entry, Held, Row, Unit
 from headrace.transferqueue.samplers.base import Ask
 from headrace.transferqueue.schema import TableSpec
@@ -44,6 +45,8 @@ class Table:
         self.flows = self._make_flows()
         self.newest_version = spec.first_step
         self.ended = False
+        self.away: set[str] = set()
+        """Nodes whose cells cannot be read now; see `parking.py`."""
         self._by_index = tuple(self.flows.values())
         self._woken: dict[str, None] = {}
 
@@ -87,7 +90,7 @@ class Table:
         Raises EndOfData when nothing ever will be, StepRefused on a version that is not due.
         """
         flow = self.flows[task]
-        at = self._lease_version(flow, version)
+        at = lease_version(self.spec, flow, self.ledger, version, newest_version=self.newest_version)
         ask = flow.ask(at, rank, ended=self.ended)
         held = self.leases.draft(now, flow.index, holder)
         while len(held.rows) < want and (members := self._next(flow, ask)):
@@ -248,6 +251,8 @@ class Table:
     def _on_written(self, entry: Entry, rows: list[Row]) -> None:
         label = self.length_label
         generated = self.spec.versions is not None and entry.columns & self.bits[self.spec.versions.name]
+        if entry.block.node in self.away:
+            park_written(rows, self._by_index, entry.columns)
         for flow in self._by_index:
             if any([flow.offer(row) for row in rows]):
                 self._wake((flow,))
@@ -270,11 +275,10 @@ class Table:
             unit.taken += 1
 
     def _requeue(self, unit: Unit, row: Row) -> None:
-        for member in row.group.rows.values():
-            if member.unit is unit:
-                for flow in self._by_index:
-                    if flow.task.kind == "begin":
-                        flow.requeue(member)
+        members = [member for member in row.group.rows.values() if member.unit is unit]
+        for flow in [flow for flow in self._by_index if flow.task.kind == "begin"]:
+            for member in members:
+                flow.requeue(member)
 
     def _hand_back(self, flow: Flow, row: Row, reason: str, failed: bool) -> bool:
         held = flow.give_back(row)
@@ -306,6 +310,8 @@ class Table:
         """The rows of the lot to lease next; while a step is gone through again, those that made it."""
         if flow.task.kind == "train" and self.history.is_again(self.ledger.step):
             lots = self.history.lots(self.ledger.step, whole=flow.task.needs_full_group)
+            if self.away and any(row.parked & flow.bit for lot in lots for row in lot):
+                return []
             return next((lot for lot in lots if all(row.ready & flow.bit for row in lot)), [])
         lot = flow.head(ask)
         return [] if lot is None else flow.rows_of(lot)
@@ -381,19 +387,3 @@ class Table:
     def _check_versions(self, entry: Entry, rows: list[Row]) -> None:
         if self.window is not None:
             check_versions(entry, rows, newest_version=self.newest_version)
-
-    def _lease_version(self, flow: Flow, version: int | None) -> int:
-        kind = flow.task.kind
-        if kind == "train" and version not in (None, self.ledger.step):
-            raise StepRefused(f"version {version} is not the one in training; step {self.ledger.step} is due")
-        if kind == "begin" and self.window is not None:
-            if version is None:
-                raise StepRefused(
-                    f"task {flow.task.name!r} begins rows: say the version that the replica serves"
-                )
-            if version > self.newest_version:
-                raise StepRefused(
-                    f"version {version} of policy {self.spec.policy!r} is not published; newest is "
-                    f"{self.newest_version}"
-                )
-        return -1 if version is None else version
