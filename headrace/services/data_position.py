@@ -34,6 +34,10 @@ class DataPosition:
         """With the prompts of these rows used too."""
         return self.advance({uid >> UID_SAMPLE_BITS for uid in uids})
 
+    def after(self, group: int) -> "DataPosition":
+        """With every prompt up to the position `group` used too."""
+        return self.advance(range(self.next, group + 1))
+
     def remaining(self, total: int | None) -> Iterator[int]:
         """Positions not used yet, ascending; up to `total`, or without end."""
         positions = count(self.next) if total is None else range(self.next, total)

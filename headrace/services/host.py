@@ -41,6 +41,8 @@ class Assignment:
     run_dir: Path
     shared_dir: Path
     queue_address: str
+    queue_timeout_s: float
+    """How long the queue's controller may be silent, or away while it is started again."""
     seed: int
     threads: int
     options: Any = field(repr=False)
@@ -96,7 +98,12 @@ class Hosted:
         a = self._assignment
         with _log(a) as log:
             try:
-                client = await Client.connect(a.queue_address, holder=a.replica, context=self._zmq_context)
+                client = await Client.connect(
+                    a.queue_address,
+                    holder=a.replica,
+                    timeout_s=a.queue_timeout_s,
+                    context=self._zmq_context,
+                )
                 async with client, QueueReport(client, a.replica) as report:
                     await self._serve(_context(a, client, report))
             except Exception as error:

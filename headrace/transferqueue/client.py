@@ -109,7 +109,8 @@ class Client:
         await self.close()
 
     async def create(self, spec: TableSpec) -> None:
-        """Makes a table; again with an equal spec changes nothing, with another it is refused."""
+        """Makes a table. Again with an equal spec it changes nothing; other limits and another staleness are
+        taken over, any other change is refused."""
         await self._connection.request("create", {"spec": spec.to_wire()})
         self._specs[spec.name] = spec
 

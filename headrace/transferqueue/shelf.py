@@ -25,6 +25,11 @@ class Shelf:
         self._left: list[Row] = []
         self._room = False
 
+    def limit(self, spec: TableSpec) -> None:
+        """Other limits hold from now on."""
+        self._spec = spec
+        self._room = True
+
     def room(self, rows: int, size: int) -> bool:
         """Whether that many more rows and payload bytes fit now; SchemaError if they never can."""
         spec = self._spec

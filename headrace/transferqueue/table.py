@@ -8,6 +8,7 @@ consequences in `effects()`. Time is an argument, in seconds of any monotonic cl
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from headrace.transferqueue.checks import check_lengths, check_versions, held_rows, lease_version, whole_units
@@ -173,6 +174,16 @@ class Table:
     def publish(self, version: int) -> None:
         """The policy that gates this table has a new version."""
         self.newest_version = max(self.newest_version, version)
+
+    def adopt(self, spec: TableSpec) -> None:
+        """The table is declared again: limits and staleness may be others, and hold from now on."""
+        now = replace(self.spec, staleness=spec.staleness, max_rows=spec.max_rows, max_bytes=spec.max_bytes)
+        if replace(now, first_step=spec.first_step) != spec:
+            raise Refused(f"table {spec.name!r} exists with another spec: {self.spec}; it got {spec}")
+        self.spec = now
+        self.shelf.limit(now)
+        if self.window is not None:
+            self.set_staleness(spec.staleness)
 
     def set_staleness(self, staleness: float) -> None:
         """Applies to units begun from now on; deadlines already given stand."""

@@ -77,3 +77,9 @@ def replica_pid(directory: Path, replica: str) -> int:
     lines = (directory / "events.jsonl").read_text().splitlines()
     starts = [e for e in map(json.loads, lines) if e["event"] == "started" and e["replica"] == replica]
     return int(starts[-1]["pid"])
+
+
+def queue_pid(directory: Path) -> int:
+    """Process of the queue's controller, as it was first started."""
+    lines = (directory / "events.jsonl").read_text().splitlines()
+    return next(int(e["pid"]) for e in map(json.loads, lines) if e["event"] == "queue_started")

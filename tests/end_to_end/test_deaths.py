@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.end_to_end.runs import Ended, replica_pid, started, until
+from tests.end_to_end.runs import Ended, headrace, queue_pid, replica_pid, started, until
 
 STEPS = 24
 
@@ -72,3 +72,50 @@ def _command(path: Path) -> str:
         return path.read_text()
     except (FileNotFoundError, ProcessLookupError):
         return ""
+
+
+DISK = ("queue.durability=disk", "staleness=0", f"steps={STEPS}", "learn.checkpoint_every=4", "seed=3")
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """Final weights of the durable run without a death."""
+    directory = tmp_path_factory.mktemp("undisturbed") / "run"
+    ended = headrace("grpo_copy_cpu", *DISK, directory=directory)
+    assert ended.code == 0, ended.err
+    return weights(directory)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dies", ["learn/0", "queue", "prompts/0", "answers/0"])
+def test_a_service_killed_on_a_queue_on_disk_leaves_the_same_weights(
+    tmp_path: Path, undisturbed: bytes, dies: str
+) -> None:
+    directory = tmp_path / "run"
+    with started("grpo_copy_cpu", *DISK, directory=directory) as process:
+        until(process, lambda line: line.startswith("step 7/"))
+        os.kill(queue_pid(directory) if dies == "queue" else replica_pid(directory, dies), signal.SIGKILL)
+        _, err = process.communicate(timeout=240)
+    ended = Ended(code=process.returncode, out="", err=err, directory=directory)
+    assert ended.code == 0, err
+    summary = ended.summary
+    assert (summary["steps"], summary["samples_trained"]) == (STEPS, STEPS * 256)
+    assert (summary["samples_lost"], summary["samples_duplicated"]) == (0, 0)
+    assert weights(directory) == undisturbed
+
+
+@pytest.mark.slow
+def test_a_launcher_killed_on_a_queue_on_disk_leaves_the_same_weights(
+    tmp_path: Path, undisturbed: bytes
+) -> None:
+    directory = tmp_path / "run"
+    with started("grpo_copy_cpu", *DISK, directory=directory) as process:
+        until(process, lambda line: line.startswith("step 7/"))
+    with started(str(directory)) as process:
+        _, err = process.communicate(timeout=240)
+    assert process.returncode == 0, err
+    assert weights(directory) == undisturbed
+
+
+def weights(directory: Path) -> bytes:
+    return (directory / "checkpoints" / f"step-{STEPS:08d}" / "model.safetensors").read_bytes()

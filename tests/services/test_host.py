@@ -67,6 +67,7 @@ async def hosted(
             run_dir=tmp_path,
             shared_dir=tmp_path,
             queue_address=address,
+            queue_timeout_s=10.0,
             seed=0,
             threads=1,
             options=None,

@@ -229,6 +229,16 @@ async def test_a_version_is_waited_for_and_only_grows(connect: Make) -> None:
         await replica.published("actor", after=3, timeout_s=0.01)
 
 
+async def test_a_table_that_is_declared_again_takes_over_its_limits(connect: Make) -> None:
+    client = await connect("c")
+    await client.create(plain(max_rows=1))
+    await put(client, [1])
+    waiting = asyncio.create_task(put(client, [2]))
+    await client.create(plain(max_rows=2))
+    await waiting
+    assert (await client.stats()).tables["plain"].rows == 2
+
+
 async def test_a_table_is_made_once(connect: Make) -> None:
     client = await connect("c")
     await client.create(plain())

@@ -8,11 +8,12 @@ from headrace.dataflow.language.convert import build
 from headrace.dataflow.language.problems import Path, Problem
 from headrace.dataflow.language.spec import GraphSpec
 from headrace.dataflow.planning.topology import policy_of, tables
-from headrace.services.options import RolloutOptions, SourceOptions, TrainerOptions
+from headrace.services.options import QueueOptions, RolloutOptions, SourceOptions, TrainerOptions
 from headrace.services.rollout.engines.fake import Script
 
 
 def check_figures(spec: GraphSpec) -> Iterator[Problem]:
+    yield from _queue_knobs(spec.queue)
     for members in tables(spec).values():
         options = {name: spec.nodes[name].options for name in members}
         for name, source in options.items():
@@ -31,6 +32,20 @@ def check_figures(spec: GraphSpec) -> Iterator[Problem]:
             yield from _trainer_knobs(node.options, path)
         elif isinstance(node.options, RolloutOptions):
             yield from _rollout_knobs(spec, node.options, path)
+
+
+def _queue_knobs(queue: QueueOptions) -> Iterator[Problem]:
+    if queue.durable:
+        return
+    why = "the queue is in memory, which goes with the launch"
+    if queue.archive:
+        yield Problem(
+            path=("queue", "archive"),
+            wrong=f"it cannot be kept: {why}",
+            way_out="set queue.durability: disk, or remove archive",
+        )
+    if queue.fsync != "batch":
+        yield _idle(("queue", "fsync"), why, "set queue.durability: disk, or remove fsync")
 
 
 def _group_fits(source: SourceOptions, at: Path, rollout: RolloutOptions, reader: Path) -> Iterator[Problem]:

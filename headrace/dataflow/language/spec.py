@@ -12,6 +12,7 @@ from headrace.services.options import (
     Natural,
     PolicyOptions,
     Positive,
+    QueueOptions,
     Range,
     ReferenceOptions,
     RewardOptions,
@@ -72,6 +73,8 @@ class GraphSpec:
     """Times a replica is restarted before its service counts as failed."""
     ray_address: str | None = None
     """Address of an existing Ray cluster; null: one is started on this machine and stopped at the end."""
+    queue: QueueOptions = field(default_factory=QueueOptions)
+    """How rows are kept."""
     policies: dict[str, PolicyOptions] = field(default_factory=dict)
     """The trainable models, by name."""
     nodes: dict[str, NodeSpec] = field(default_factory=dict)

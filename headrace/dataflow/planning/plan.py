@@ -18,6 +18,7 @@ from headrace.dataflow.planning.topology import order, policy_of, sources, table
 from headrace.services.options import (
     OptimizerOptions,
     PolicyOptions,
+    QueueOptions,
     RolloutOptions,
     SourceOptions,
     TrainerOptions,
@@ -86,6 +87,7 @@ class Plan:
     steps: int
     mode: str
     """What the staleness makes of the run, in words."""
+    queue: QueueOptions
     cluster: Cluster
     services: tuple[ServicePlan, ...]
     """In the order of the flow."""
@@ -109,6 +111,7 @@ def plan(spec: GraphSpec, cluster: Cluster) -> Plan:
         runtime=spec.runtime,
         steps=spec.steps,
         mode=mode(spec.staleness),
+        queue=spec.queue,
         cluster=cluster,
         services=tuple(_service(spec, name, cluster) for name in order(spec)),
         tables={
@@ -208,6 +211,7 @@ def _table(spec: GraphSpec, table: str, members: tuple[str, ...], batch: StepPla
         units_per_step=batch.prompts_per_step,
         staleness=spec.staleness,
         max_rows=batch.rows_in_flight + waiting,
+        rewindable=spec.queue.durable,
     )
 
 

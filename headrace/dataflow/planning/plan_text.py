@@ -26,6 +26,9 @@ def render(plan: Plan) -> RenderableType:
                 f"flight  up to {batch.rows_in_flight} rows begun and not yet trained on, {limit} rows in all"
             ),
         ]
+    if plan.queue.durable:
+        kept = ", rows that leave are archived" if plan.queue.archive else ""
+        parts.append(Text(f"queue   on disk in the run's directory, fsync {plan.queue.fsync}{kept}"))
     for policy, rates in plan.rates.items():
         parts.append(
             Text(

@@ -46,8 +46,13 @@ class History:
         return [(line["step"], line[metric]) for line in self.steps if line.get(metric) is not None]
 
     def queue_total(self, counter: str) -> int | None:
-        """A counter of the queue's last words, over all tables and launches; None where it left none."""
-        counts = [event[counter] for event in self.events if event["event"] == QUEUE]
+        """A counter of the queue's last words, over all tables and launches; None where it left none.
+
+        A queue on disk counts over its launches itself: its newest words hold.
+        """
+        words = [event for event in self.events if event["event"] == QUEUE]
+        lasting = {event["table"]: event[counter] for event in words if event.get("lasting")}
+        counts = [event[counter] for event in words if not event.get("lasting")] + list(lasting.values())
         return sum(counts) if counts else None
 
     def by_service(self) -> dict[str, list[Line]]:

@@ -14,7 +14,15 @@ from rich.table import Table
 from rich.text import Text
 
 from headrace.dataflow.record.curves import figure
-from headrace.dataflow.record.telemetry import METRICS, QUEUE, RUN_ENDED, RUN_STARTED, Record, details
+from headrace.dataflow.record.telemetry import (
+    METRICS,
+    QUEUE,
+    QUEUE_STARTED,
+    RUN_ENDED,
+    RUN_STARTED,
+    Record,
+    details,
+)
 
 PLAIN_LINES = 40
 """Lines that a whole run prints where there is no terminal, about."""
@@ -26,7 +34,7 @@ FIGURES = {
     "staleness": "staleness/max",
     "tokens/s": "perf/tokens_per_s",
 }
-QUIET_EVENTS = frozenset({"state", "started", "checkpoint", QUEUE, RUN_STARTED, RUN_ENDED})
+QUIET_EVENTS = frozenset({"state", "started", "checkpoint", QUEUE, QUEUE_STARTED, RUN_STARTED, RUN_ENDED})
 """Events of a healthy run: they are in events.jsonl and not worth a line."""
 
 

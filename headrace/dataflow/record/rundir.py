@@ -74,6 +74,11 @@ class RunDir:
         return self.path / "checkpoints"
 
     @property
+    def queue(self) -> Path:
+        """Rows of a queue on disk; not there where it is in memory."""
+        return self.path / "queue"
+
+    @property
     def report(self) -> Path:
         return self.path / "report.html"
 

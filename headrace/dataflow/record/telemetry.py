@@ -12,6 +12,7 @@ from headrace.dataflow.record.rundir import JsonlWriter, RunDir
 
 METRICS = "metrics"
 QUEUE = "queue"
+QUEUE_STARTED = "queue_started"
 """Event of the launcher at a launch's end, once a table: the queue's counters."""
 RUN_STARTED = "run_started"
 """Event of the launcher, once a launch: services start now."""

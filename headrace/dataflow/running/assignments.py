@@ -19,6 +19,7 @@ class Places:
     run_dir: Path
     shared_dir: Path
     queue_address: str
+    queue_timeout_s: float
     first_step: int
     resume: Path | None
     """The checkpoint that the run goes on from; None at the start."""
@@ -56,6 +57,7 @@ def _assignment(
         run_dir=places.run_dir,
         shared_dir=places.shared_dir,
         queue_address=places.queue_address,
+        queue_timeout_s=places.queue_timeout_s,
         seed=spec.seed,
         threads=service.threads,
         options=service.options,

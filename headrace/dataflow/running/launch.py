@@ -13,9 +13,10 @@ process, socket or shared-memory file outlives `launch`.
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -29,15 +30,17 @@ from headrace.dataflow.record.rundir import RunDir, RunDirError
 from headrace.dataflow.record.telemetry import QUEUE, RUN_ENDED, RUN_STARTED, Telemetry
 from headrace.dataflow.running.assignments import Places, assignments
 from headrace.dataflow.running.interrupts import Interrupts
+from headrace.dataflow.running.kept_queue import KeptQueue
 from headrace.dataflow.running.locks import Held, held
-from headrace.dataflow.running.observe import DirectReport, observe
+from headrace.dataflow.running.observe import DirectReport, drain, observe
 from headrace.dataflow.running.rooted import rooted
-from headrace.dataflow.running.runtimes.base import Handle, ReplicaDied, Runtime, RuntimeUnavailable
+from headrace.dataflow.running.runtimes.base import QueuePlace, ReplicaDied, Runtime, RuntimeUnavailable
 from headrace.dataflow.running.shared_memory import owned_folder, root
-from headrace.dataflow.running.supervisor import STOP_TIMEOUT_S, RoleLost, Supervisor
+from headrace.dataflow.running.supervisor import Again, RoleLost, Supervisor, the_same
 from headrace.services.errors import ReplicaFailed, describe
+from headrace.services.host import Assignment
 from headrace.services.report import TABLE
-from headrace.services.trainer.checkpoint import Found, newest
+from headrace.services.trainer.checkpoint import Checkpoint, newest
 from headrace.transferqueue import Client, QueueError, TableStats
 
 Status = Literal["completed", "failed", "interrupted"]
@@ -59,9 +62,7 @@ class Ground:
     """What the replicas of a launch stand on; taken away in reverse when it ends."""
 
     runtime: Runtime
-    address: str
-    """Of the queue."""
-    queue: Handle
+    queue: KeptQueue
     client: Client
     """The launcher's own."""
     observing: asyncio.Task[None]
@@ -76,6 +77,11 @@ def launch(spec: GraphSpec, *, output: Path | None = None, resume: Path | None =
     the directory cannot be used or another launch is using it.
     """
     run = RunDir.create(spec.name, output) if resume is None else RunDir.open(resume)
+    if run.queue.exists() and not spec.queue.durable:
+        raise RunDirError(
+            f"this run's rows are on disk in {run.queue}: go on with queue.durability=disk, or remove that "
+            "folder to give them up"
+        )
     try:
         with held(run.path):
             outcome = _record(rooted(spec, Path.cwd()), run)
@@ -105,7 +111,7 @@ async def _run(spec: GraphSpec, planned: Plan, run: RunDir, telemetry: Telemetry
     report = DirectReport(telemetry)
     with Interrupts() as interrupts:
         try:
-            outcome = await _up(Launch(spec, planned, run, report, interrupts), telemetry)
+            outcome = await _up(Launch(spec, planned, run, report, interrupts, telemetry))
         except asyncio.CancelledError:
             if not interrupts.count:
                 raise
@@ -116,22 +122,17 @@ async def _run(spec: GraphSpec, planned: Plan, run: RunDir, telemetry: Telemetry
     return outcome
 
 
-async def _up(launch: "Launch", telemetry: Telemetry) -> Outcome:
+async def _up(launch: "Launch") -> Outcome:
     with owned_folder(root()) as shared:
         async with (
             _opened(launch.runtime()) as runtime,
-            _queue(runtime, shared / "queue") as (address, queue),
-            await Client.connect(address, holder="launch", context=runtime.zmq_context) as client,
-            _observed(client, telemetry) as observing,
+            launch.queue(runtime, shared) as queue,
+            await Client.connect(
+                queue.address, holder="launch", timeout_s=queue.timeout_s, context=runtime.zmq_context
+            ) as client,
+            _observed(client, launch.telemetry) as observing,
         ):
-            ground = Ground(
-                runtime=runtime,
-                address=address,
-                queue=queue,
-                client=client,
-                observing=observing,
-                shared=shared,
-            )
+            ground = Ground(runtime=runtime, queue=queue, client=client, observing=observing, shared=shared)
             return await launch.run(ground)
 
 
@@ -142,15 +143,6 @@ async def _opened(runtime: Runtime) -> AsyncIterator[Runtime]:
         yield runtime
     finally:
         await runtime.close()
-
-
-@asynccontextmanager
-async def _queue(runtime: Runtime, directory: Path) -> AsyncIterator[tuple[str, Handle]]:
-    address, queue = await runtime.start_queue(directory)
-    try:
-        yield address, queue
-    finally:
-        await queue.stop(STOP_TIMEOUT_S)
 
 
 @asynccontextmanager
@@ -168,8 +160,15 @@ class Launch:
     """One launch of a run."""
 
     def __init__(
-        self, spec: GraphSpec, planned: Plan, run: RunDir, report: DirectReport, interrupts: Interrupts
+        self,
+        spec: GraphSpec,
+        planned: Plan,
+        run: RunDir,
+        report: DirectReport,
+        interrupts: Interrupts,
+        telemetry: Telemetry,
     ) -> None:
+        self.telemetry = telemetry
         self._spec = spec
         self._planned = planned
         self._run = run
@@ -183,40 +182,77 @@ class Launch:
             return LocalRuntime()
         from headrace.dataflow.running.runtimes.ray import RayRuntime
 
-        return RayRuntime(self._run.path, address=self._spec.ray_address, cpus=self._planned.cluster.cores)
+        return RayRuntime(address=self._spec.ray_address, cpus=self._planned.cluster.cores)
+
+    def queue(self, runtime: Runtime, shared: Path) -> KeptQueue:
+        options = self._spec.queue
+        place = QueuePlace(
+            directory=self._run.queue if options.durable else shared / "queue",
+            options=options,
+            log_file=self._run.logs / "queue.log",
+        )
+        return KeptQueue(runtime, place, self._report, max_restarts=self._spec.max_restarts)
 
     async def run(self, ground: Ground) -> Outcome:
         places = self._places(ground)
+        told = assignments(self._spec, self._planned, places)
         for table in self._planned.tables.values():
             await ground.client.create(replace(table, first_step=places.first_step))
+        if self._spec.queue.durable:
+            await self._return_to(told, places.first_step, ground.client)
         self._report.event(RUN_STARTED, first_step=places.first_step, runtime=self._spec.runtime)
         supervisor = Supervisor(
             ground.runtime, ground.client, self._report, max_restarts=self._spec.max_restarts
         )
         try:
-            kept = {supervisor.keep(a): a.kind for a in assignments(self._spec, self._planned, places)}
+            kept = {supervisor.keep(a, again=self._again(a, ground.client)): a.kind for a in told}
             outcome = await self._until_over(kept, ground)
         finally:
             await supervisor.stop()
         await self._settle(ground)
         return outcome
 
+    async def _return_to(self, told: Sequence[Assignment], step: int, client: Client) -> None:
+        """What the queue held for an earlier launch is free again, and its trainers are back at `step`."""
+        for assignment in told:
+            await client.evict(assignment.replica, "the launch that it belonged to has ended")
+            if assignment.kind == "trainer":
+                await client.rewind(assignment.node, step)
+
+    def _again(self, assignment: Assignment, client: Client) -> Again | None:
+        """How a replica is replaced; a trainer needs the rows of the steps since its checkpoint."""
+        if assignment.kind != "trainer":
+            return the_same
+        return partial(self._trainer_again, client) if self._spec.queue.durable else None
+
+    async def _trainer_again(self, client: Client, died: Assignment) -> Assignment:
+        resumed = self._newest()
+        step = 0 if resumed is None else resumed.step
+        await client.rewind(died.node, step)
+        self._report.event("rewound", replica=died.replica, step=step)
+        flow = replace(died.flow, first_step=step)
+        return replace(died, flow=flow, resume=None if resumed is None else resumed.path)
+
     def _places(self, ground: Ground) -> Places:
-        found: Found = newest(self._run.checkpoints)
-        for skipped in found.skipped:
-            self._report.event("checkpoint_skipped", path=str(skipped.path), reason=skipped.reason)
-        resumed = found.checkpoint
+        resumed = self._newest()
         return Places(
             run_dir=self._run.path,
             shared_dir=ground.shared,
-            queue_address=ground.address,
+            queue_address=ground.queue.address,
+            queue_timeout_s=ground.queue.timeout_s,
             first_step=0 if resumed is None else resumed.step,
             resume=None if resumed is None else resumed.path,
         )
 
+    def _newest(self) -> Checkpoint | None:
+        found = newest(self._run.checkpoints)
+        for skipped in found.skipped:
+            self._report.event("checkpoint_skipped", path=str(skipped.path), reason=skipped.reason)
+        return found.checkpoint
+
     async def _until_over(self, kept: dict[asyncio.Task[None], str], ground: Ground) -> Outcome:
         """Waits for the trainers' end, or for what ends the run before."""
-        died = asyncio.create_task(ground.queue.wait())
+        died = asyncio.create_task(ground.queue.over())
         asked = asyncio.create_task(self._interrupts.asked.wait())
         self._interrupts.patient = True
         pending: set[asyncio.Task[Any]] = {*kept, died, ground.observing, asked}
@@ -238,14 +274,16 @@ class Launch:
     async def _settle(self, ground: Ground) -> None:
         """Drains telemetry to the last record and takes the queue's final figures."""
         try:
-            await ground.client.end(TABLE.name)
-            await asyncio.wait({ground.observing}, timeout=STOP_TIMEOUT_S)
+            ground.observing.cancel()
+            await asyncio.wait({ground.observing})
+            await drain(ground.client, self.telemetry)
             stats = await ground.client.stats()
         except QueueError as error:
             self._report.event("telemetry_lost", reason=f"the queue is gone: {error}")
             return
         for name in self._planned.tables:
-            self._report.event(QUEUE, table=name, **figures(stats.tables[name]))
+            lasting = self._spec.queue.durable
+            self._report.event(QUEUE, table=name, lasting=lasting, **figures(stats.tables[name]))
 
 
 def figures(table: TableStats) -> dict[str, Any]:

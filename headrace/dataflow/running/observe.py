@@ -1,33 +1,54 @@
 """Carries telemetry from its table in the queue to the run directory.
 
-Invariant: a record is written at most once. The queue lives no longer than the launcher, so rows are
-acknowledged first; those whose lease was lost before come again.
+Invariant: a record is written at most once: rows are acknowledged first, and those whose lease was lost
+before come again, in the next launch where the queue is on disk.
 """
 
+import asyncio
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from headrace.dataflow.record.telemetry import METRICS, Record, Telemetry
 from headrace.services.report import NO_STEP, TABLE
-from headrace.transferqueue import Client, EndOfData, LeaseLost, Rows, WaitTimeout
+from headrace.transferqueue import Client, Lease, LeaseLost, Rows, WaitTimeout
 
 ROWS_AT_ONCE = 4096
 WAIT_S = 3600.0
 
 
 async def observe(client: Client, telemetry: Telemetry) -> None:
-    """Takes records until the table was ended and is empty."""
-    task = TABLE.tasks[0].name
+    """Takes records as they come, until it is cancelled; `drain` takes what is left then."""
     while True:
-        try:
-            lease = await client.lease(task, ROWS_AT_ONCE, timeout_s=WAIT_S)
-            taken = records(lease.rows)
-            await client.ack(lease)
-        except (WaitTimeout, LeaseLost):
-            continue
-        except EndOfData:
-            return
+        await _take(client, telemetry, timeout_s=WAIT_S)
+
+
+async def drain(client: Client, telemetry: Telemetry) -> None:
+    """Takes every record that is there."""
+    while await _take(client, telemetry, timeout_s=0.0):
+        pass
+
+
+async def _take(client: Client, telemetry: Telemetry, *, timeout_s: float) -> bool:
+    """Whether there were records within the time."""
+    try:
+        lease = await client.lease(TABLE.tasks[0].name, ROWS_AT_ONCE, timeout_s=timeout_s)
+    except WaitTimeout:
+        return False
+    keeping = asyncio.ensure_future(_keep(client, telemetry, lease))
+    try:
+        await asyncio.shield(keeping)
+    except asyncio.CancelledError:
+        await keeping
+        raise
+    return True
+
+
+async def _keep(client: Client, telemetry: Telemetry, lease: Lease) -> None:
+    taken = records(lease.rows)
+    with suppress(LeaseLost):
+        await client.ack(lease)
         for record in taken:
             telemetry.take(record)
 

@@ -11,6 +11,7 @@ each role has a replica left; a role that lost its last raises RoleLost with the
 import asyncio
 import time
 from collections import Counter
+from collections.abc import Awaitable, Callable
 
 from headrace.dataflow.running.runtimes.base import Handle, ReplicaDied, Runtime
 from headrace.services.base import Report
@@ -24,8 +25,13 @@ STEADY_AFTER_S = 60.0
 """A replica that lived this long starts its count of restarts anew."""
 STOP_TIMEOUT_S = 30.0
 
-NOT_RESTARTED = frozenset({"trainer", "source"})
-"""Their loop's state lives in the checkpoint: the run stops and is resumed from there."""
+Again = Callable[[Assignment], Awaitable[Assignment]]
+"""What a replacement is told, given what the replica was told that died; asked once its leases are back."""
+
+
+async def the_same(assignment: Assignment) -> Assignment:
+    """For a role whose state is in the queue alone."""
+    return assignment
 
 
 def backoff_s(failures: int) -> float:
@@ -50,13 +56,13 @@ class Supervisor:
         self._left: Counter[str] = Counter()
         self._stopping = False
 
-    def keep(self, assignment: Assignment) -> asyncio.Task[None]:
-        """Starts a replica; the task ends when its work is over.
+    def keep(self, assignment: Assignment, *, again: Again | None = the_same) -> asyncio.Task[None]:
+        """Starts a replica; the task ends when its work is over. `again` None: it is not restarted.
 
         The task raises RoleLost when its role has no way to go on, QueueError when the queue is gone.
         """
         self._left[assignment.node] += 1
-        task = asyncio.create_task(self._keep(assignment), name=f"keep {assignment.replica}")
+        task = asyncio.create_task(self._keep(assignment, again), name=f"keep {assignment.replica}")
         self._kept[assignment.replica] = task
         return task
 
@@ -77,7 +83,7 @@ class Supervisor:
                 self._kept[replica].cancel()
         await asyncio.gather(*self._kept.values(), return_exceptions=True)
 
-    async def _keep(self, assignment: Assignment) -> None:
+    async def _keep(self, assignment: Assignment, again: Again | None) -> None:
         failures = restarts = 0
         while not self._stopping:
             started = time.monotonic()
@@ -89,10 +95,11 @@ class Supervisor:
                 await self._mourn(assignment, error)
                 if self._stopping:
                     return
-                if assignment.kind in NOT_RESTARTED or failures > self._max_restarts:
+                if again is None or failures > self._max_restarts:
                     self._give_up(assignment, failures, error)
                     return
             await asyncio.sleep(backoff_s(failures))
+            assignment = await again(assignment)
             restarts += 1
 
     async def _live(self, assignment: Assignment, restarts: int) -> None:

@@ -38,7 +38,8 @@ class _Block:
 
 
 class Source:
-    """A `Loop`. After a resume it draws exactly the prompts that no committed step has used."""
+    """A `Loop`. After a resume it draws exactly the prompts that no committed step has used; those that are
+    in the queue already, where it outlived the launch, are not written again."""
 
     def __init__(self, *, load_tokenizer: Callable[[str], Any] = load_tokenizer) -> None:
         self._load_tokenizer = load_tokenizer
@@ -49,7 +50,9 @@ class Source:
         options: SourceOptions = context.options
         self._samples = _within_uid(options.samples_per_prompt)
         self._context = context
-        self._start = DataPosition() if context.resume is None else DataPosition.of_checkpoint(context.resume)
+        used = DataPosition() if context.resume is None else DataPosition.of_checkpoint(context.resume)
+        table = (await context.client.stats()).tables[context.flow.table]
+        self._start = used.after(table.newest_group)
         self._dataset = await asyncio.to_thread(open_dataset, options.dataset, context.seed)
         self._order = DataOrder(
             size=len(self._dataset), seed=context.seed, shuffle=options.shuffle, epochs=options.epochs

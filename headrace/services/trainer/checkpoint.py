@@ -116,6 +116,11 @@ def prune(directory: Path, *, keep: int) -> list[Path]:
     return removed
 
 
+def oldest_step(directory: Path) -> int:
+    """The earliest step that a checkpoint is kept of; ValueError where there is none."""
+    return min(int(path.name.removeprefix("step-")) for path in _complete(directory))
+
+
 def _complete(directory: Path) -> list[Path]:
     return sorted(path for path in directory.glob("step-*") if path.is_dir())
 

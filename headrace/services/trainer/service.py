@@ -186,11 +186,13 @@ class Trainer:
         """A checkpoint of the last committed step, unless it has one."""
         if self._saved == self._committed:
             return
-        await self._run(self._write_checkpoint)
+        oldest = await self._run(self._write_checkpoint)
+        await self._context.client.checkpointed(self._context.node, oldest)
         self._saved = self._committed
         self._context.report.event("checkpoint", step=self._committed)
 
-    def _write_checkpoint(self) -> None:
+    def _write_checkpoint(self) -> int:
+        """Returns the earliest step that the run can still come back to."""
         directory = self._context.run_dir / "checkpoints"
         checkpoint.write(
             directory,
@@ -200,6 +202,7 @@ class Trainer:
             values={"data_position": self._data.to_json(), "seed": self._context.seed},
         )
         checkpoint.prune(directory, keep=self._options.keep_checkpoints)
+        return checkpoint.oldest_step(directory)
 
     def _save_model(self, folder: Path) -> None:
         self._backend.save_model(folder)

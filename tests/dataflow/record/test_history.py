@@ -63,3 +63,12 @@ def test_the_queues_counters_add_up_over_tables_and_launches() -> None:
     ]
     assert History.of([], events).queue_total("lost") == 3
     assert History.of([], []).queue_total("lost") is None
+
+
+def test_a_queue_that_lasts_over_launches_counts_itself() -> None:
+    events: list[Line] = [
+        {"event": "queue", "time": 1.0, "table": "a", "lasting": False, "lost": 1},
+        {"event": "queue", "time": 2.0, "table": "a", "lasting": True, "lost": 2},
+        {"event": "queue", "time": 3.0, "table": "a", "lasting": True, "lost": 5},
+    ]
+    assert History.of([], events).queue_total("lost") == 6

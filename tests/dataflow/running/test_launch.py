@@ -1,6 +1,7 @@
 """Whole launches in this process, with the scripted engine, and of the command line where signals matter."""
 
 import os
+import shutil
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ from headrace.dataflow.record.rundir import RunDir, RunDirError, read_jsonl
 from headrace.dataflow.running.launch import launch
 from headrace.dataflow.running.locks import LOCK, held
 from headrace.dataflow.running.shared_memory import root
+from headrace.services.data_position import DataPosition
 from headrace.services.trainer.checkpoint import newest
 from tests.end_to_end.runs import started, until
 
@@ -243,3 +245,46 @@ def test_two_signals_cut_a_run_short(tmp_path: Path) -> None:
     assert not shared.exists()
     (ended,) = events(tmp_path, "run_ended")
     assert (ended["status"], ended["cause"]) == ("interrupted", "cut short")
+
+
+def test_a_run_whose_rows_are_on_disk_goes_on_with_every_prompt_once(
+    tmp_path: Path, launched: Launched
+) -> None:
+    disk = "queue.durability=disk"
+    assert launched(disk, "steps=3") == 0
+    assert launched(disk, "steps=6", resume=True) == 0
+    assert steps(tmp_path) == [0, 1, 2, 3, 4, 5]
+    first, last = events(tmp_path, "queue")
+    assert (first["trained"], last["trained"]) == (12, 24)
+    assert (last["dropped"], last["duplicated"], last["lost"], last["violations"]) == ({}, 0, 0, 0)
+    position = DataPosition.of_checkpoint(checkpoint(tmp_path))
+    assert (position.next, position.done) == (12, frozenset())
+
+
+def test_steps_after_the_checkpoint_are_trained_again_on_the_same_rows_to_the_same_weights(
+    tmp_path: Path, launched: Launched
+) -> None:
+    disk = ("queue.durability=disk", "learn.checkpoint_every=2", "learn.keep_checkpoints=3")
+    assert launched(*disk, "steps=5") == 0
+    weights = (checkpoint(tmp_path) / "model.safetensors").read_bytes()
+    shutil.rmtree(checkpoint(tmp_path))
+    assert checkpoint(tmp_path).name == "step-00000004"
+    assert launched(*disk, "steps=5", resume=True) == 0
+    assert (checkpoint(tmp_path) / "model.safetensors").read_bytes() == weights
+    assert steps(tmp_path) == [0, 1, 2, 3, 4, 4]
+    (*_, last) = events(tmp_path, "queue")
+    assert (last["trained"], last["dropped"], last["duplicated"], last["lost"]) == (20, {}, 0, 0)
+
+
+def test_a_run_whose_rows_are_on_disk_is_not_gone_on_with_past_them(
+    tmp_path: Path, launched: Launched
+) -> None:
+    assert launched("queue.durability=disk") == 0
+    with pytest.raises(RunDirError, match=r"rows are on disk in .*/queue: go on with queue\.durability=disk"):
+        launched(resume=True)
+
+
+def checkpoint(tmp_path: Path) -> Path:
+    found = newest(RunDir.open(tmp_path / "run").checkpoints).checkpoint
+    assert found is not None
+    return found.path

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from headrace.dataflow.record.rundir import RunDir, read_jsonl
 from headrace.dataflow.record.telemetry import Telemetry
-from headrace.dataflow.running.observe import DirectReport, observe
+from headrace.dataflow.running.observe import DirectReport, drain, observe
 from headrace.services.report import TABLE, QueueReport
 from headrace.transferqueue import Client
 from tests.services.bench import queue
@@ -24,8 +24,9 @@ async def test_every_record_of_every_service_is_written_once_and_then_it_ends(tm
                 async with QueueReport(client, source) as report:
                     report.metrics({"busy": 0.5})
                     report.event("state", new="ready")
-            await client.end(TABLE.name)
-            await observing
+            observing.cancel()
+            await asyncio.wait({observing})
+            await drain(own, telemetry)
         assert (await client.stats()).tables[TABLE.name].rows == 0
     metrics, events = read_jsonl(run.metrics).records, read_jsonl(run.events).records
     assert [(line["service"], line["busy"]) for line in metrics] == [("learn/0", 0.5), ("answers/0", 0.5)]
@@ -40,9 +41,8 @@ async def test_steps_keep_their_number_and_other_metrics_have_none(tmp_path: Pat
     async with asyncio.timeout(20), queue(tmp_path, TABLE) as (_, client):
         async with QueueReport(client, "learn/0") as report:
             report.metrics({"reward/mean": 1.0}, step=0)
-        await client.end(TABLE.name)
         with Telemetry(run) as telemetry:
-            await observe(client, telemetry)
+            await drain(client, telemetry)
     assert [line.get("step") for line in read_jsonl(run.metrics).records] == [0]
 
 

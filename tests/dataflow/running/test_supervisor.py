@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -103,6 +104,7 @@ def assignment(index: int = 0, *, kind: str = "rollout", node: str = "answers") 
         run_dir=Path("/run"),
         shared_dir=Path("/run"),
         queue_address="",
+        queue_timeout_s=10.0,
         seed=0,
         threads=1,
         options=None,
@@ -168,14 +170,22 @@ async def test_one_replica_of_two_that_is_lost_leaves_the_run_going(diary: list[
     assert other.exception() is None
 
 
-@pytest.mark.parametrize("kind", ["trainer", "source"])
-async def test_a_service_whose_state_is_in_the_checkpoint_is_not_restarted(
-    diary: list[str], kind: str
-) -> None:
+async def test_a_service_that_cannot_come_again_is_not_restarted(diary: list[str]) -> None:
     kept, _ = supervisor(diary, learn_0=[DIED])
-    with pytest.raises(RoleLost, match=rf"'learn' \({kind}\) has no replica left: learn/0 failed 1 time"):
-        await kept.keep(assignment(kind=kind, node="learn"))
+    with pytest.raises(RoleLost, match=r"'learn' \(trainer\) has no replica left: learn/0 failed 1 time"):
+        await kept.keep(assignment(kind="trainer", node="learn"), again=None)
     assert diary == ["start learn/0", "evict learn/0"]
+
+
+async def test_a_replacement_is_told_what_was_found_after_the_leases_came_back(diary: list[str]) -> None:
+    kept, _ = supervisor(diary, learn_0=[DIED], learn_7=[None])
+
+    async def again(died: Assignment) -> Assignment:
+        diary.append("ask")
+        return replace(died, index=7)
+
+    await kept.keep(assignment(kind="trainer", node="learn"), again=again)
+    assert diary == ["start learn/0", "evict learn/0", "ask", "start learn/7"]
 
 
 async def test_stopping_stops_what_runs_and_cancels_what_is_being_started(diary: list[str]) -> None:

@@ -2,8 +2,10 @@
 
 import os
 import sys
+from dataclasses import asdict
 from pathlib import Path
 
+from headrace.dataflow.running.runtimes.base import QueuePlace
 from headrace.services.host import Assignment, Hosted
 from headrace.transferqueue import Controller
 from headrace.transferqueue.solitude import quiet_collector
@@ -32,9 +34,9 @@ class ReplicaActor:
 class QueueActor:
     """The process of the queue's controller."""
 
-    def __init__(self, directory: Path, log_file: Path) -> None:
-        _log_to(log_file)
-        self._controller = Controller(directory)
+    def __init__(self, place: QueuePlace) -> None:
+        _log_to(place.log_file)
+        self._controller = Controller(place.directory, **asdict(place.options))
 
     async def open(self) -> str:
         await self._controller.start()

@@ -1,9 +1,20 @@
 """Where replicas run. A runtime starts them and tells how they ended; the supervisor decides what follows."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from headrace.services.host import Assignment
+from headrace.services.options import QueueOptions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueuePlace:
+    """What the queue's controller is told."""
+
+    directory: Path
+    options: QueueOptions
+    log_file: Path
 
 
 class ReplicaDied(Exception):
@@ -42,8 +53,8 @@ class Runtime(Protocol):
         """Raises RuntimeUnavailable."""
         ...
 
-    async def start_queue(self, directory: Path) -> tuple[str, Handle]:
-        """Starts the queue's controller over `directory`; returns its address.
+    async def start_queue(self, place: QueuePlace) -> tuple[str, Handle]:
+        """Starts the queue's controller, on what its directory holds; returns its address.
 
         Raises ReplicaFailed or ReplicaDied where it does not come up.
         """

@@ -5,10 +5,11 @@ The same services, queue and messages as under Ray; only the processes are missi
 
 import asyncio
 import os
-from pathlib import Path
+from dataclasses import asdict
 
 import zmq
 
+from headrace.dataflow.running.runtimes.base import QueuePlace
 from headrace.services.host import Assignment, Hosted
 from headrace.transferqueue import Controller
 
@@ -52,8 +53,10 @@ class LocalRuntime:
     async def open(self) -> None:
         """Nothing to begin."""
 
-    async def start_queue(self, directory: Path) -> tuple[str, LocalQueue]:
-        controller = Controller(directory, QUEUE_ADDRESS, context=self.zmq_context)
+    async def start_queue(self, place: QueuePlace) -> tuple[str, LocalQueue]:
+        controller = Controller(
+            place.directory, QUEUE_ADDRESS, context=self.zmq_context, **asdict(place.options)
+        )
         await controller.start()
         return controller.address, LocalQueue(controller)
 

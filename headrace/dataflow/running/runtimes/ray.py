@@ -19,7 +19,7 @@ from ray.exceptions import RayActorError, RayError, RayTaskError
 
 from headrace.dataflow.running.interrupts import kept_signals
 from headrace.dataflow.running.runtimes.actors import QueueActor, ReplicaActor
-from headrace.dataflow.running.runtimes.base import ReplicaDied, RuntimeUnavailable
+from headrace.dataflow.running.runtimes.base import QueuePlace, ReplicaDied, RuntimeUnavailable
 from headrace.dataflow.running.shared_memory import owned_folder
 from headrace.services.errors import ReplicaFailed, describe
 from headrace.services.host import Assignment
@@ -63,8 +63,7 @@ class RayHandle:
 class RayRuntime:
     zmq_context = None
 
-    def __init__(self, run_dir: Path, *, address: str | None, cpus: int) -> None:
-        self._run_dir = run_dir
+    def __init__(self, *, address: str | None, cpus: int) -> None:
         self._address = address
         self._cpus = cpus
         self._resources = ExitStack()
@@ -101,8 +100,8 @@ class RayRuntime:
             "_node_ip_address": "127.0.0.1",
         }
 
-    async def start_queue(self, directory: Path) -> tuple[str, RayHandle]:
-        actor = _remote(QueueActor).remote(directory, self._run_dir / "logs" / "queue.log")
+    async def start_queue(self, place: QueuePlace) -> tuple[str, RayHandle]:
+        actor = _remote(QueueActor).remote(place)
         pid = await _started(actor, "queue", "no room", QUEUE_START_TIMEOUT_S)
         address = await _or_kill(actor, _result(actor.open.remote(), "queue"))
         return address, RayHandle(actor, "queue", pid)
