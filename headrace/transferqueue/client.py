@@ -245,12 +245,12 @@ class Client:
         is on disk, with the oldest checkpoint that one would still come back to."""
         await self._connection.request("checkpointed", {"task": task, "step": step})
 
-    async def publish(self, policy: str, version: int, checksum: str) -> int:
+    async def publish(self, policy: str, version: int, checksum: str) -> int | None:
         """A new version of a policy can be pulled; versions only grow, and a repeat changes nothing.
 
         After `rewind` to step c the versions from c on are published again. One whose checksum is another
         than before begins a new timeline there: rows with a part of the lost versions are dropped, and
-        their number is returned; else 0.
+        their number is returned; None: the timeline goes on.
         """
         fields = {"policy": policy, "version": version, "checksum": checksum}
         return (await self._connection.request("publish", fields))["lost"]

@@ -164,11 +164,10 @@ def publish(hub: Hub, call: Call) -> Body:
     known = hub.policies.get(policy) or Publications(policy)
     forked = known.publish(version, arguments.text("checksum"))
     hub.policies[policy] = known
-    lost = 0
-    for table in hub.tables.values():
-        if table.spec.policy == policy:
-            lost += len(fork(table, version)) if forked else 0
-            table.publish(version)
+    gated = [table for table in hub.tables.values() if table.spec.policy == policy]
+    lost = sum(len(fork(table, version)) for table in gated) if forked else None
+    for table in gated:
+        table.publish(version)
     hub.wake(("policy", policy))
     return {"lost": lost}
 

@@ -60,7 +60,7 @@ def started(*arguments: str, directory: Path | None = None) -> Iterator[subproce
         if process.poll() is None:
             for child in [*psutil.Process(process.pid).children(recursive=True), process]:
                 child.kill()
-            process.wait()
+            process.communicate()
 
 
 def until(process: subprocess.Popen[str], seen: Callable[[str], bool]) -> str:

@@ -175,7 +175,7 @@ class Run:
         self.checksums[version] = int(checksum.rpartition(" ")[2])
         body = self.ask("t", "publish", policy="p", version=version, checksum=checksum)
         fenced = before - self.table.shelf.rows.keys()
-        assert body["lost"] == len(fenced)
+        assert body["lost"] == (len(fenced) if differs else None)
         if differs:
             self.recorded.clear()
             self.lost |= fenced

@@ -189,7 +189,7 @@ async def test_a_replica_leases_only_once_it_was_told_of_the_timeline(
         await client.put("samples", lease.rows.uids, {"reward": [1.0]})
         batch = await client.lease("learn", 1, version=0, timeout_s=5)
         await client.commit("learn", 0, batch.rows.uids)
-        assert await client.publish("actor", 1, "sum 1") == 0
+        assert await client.publish("actor", 1, "sum 1") is None
         await client.lease("roll", 1, version=1, timeout_s=5)
         await client.rewind("learn", 0)
     async with Controller(directory, durability="disk"):

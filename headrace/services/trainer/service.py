@@ -153,7 +153,14 @@ class Trainer:
         return self._run(self._weights.write, policy, version, self._backend.weights())
 
     async def _publish(self, version: int, checksum: str) -> None:
-        await self._context.client.publish(self._context.policy_name, version, checksum)
+        lost = await self._context.client.publish(self._context.policy_name, version, checksum)
+        if lost is not None:
+            self._context.report.event(
+                "new_timeline",
+                version=version,
+                rows_dropped=lost,
+                reason="a step that was taken again came out other than before",
+            )
 
     def _report(
         self, ledger: Ledger, result: StepResult, table: TableStats, step_s: float, sync_s: float
