@@ -29,7 +29,7 @@ from headrace.transferqueue.errors import (
     WriteConflict,
 )
 from headrace.transferqueue.payload.gather import gather
-from headrace.transferqueue.payload.segments import Reference, SegmentWriter
+from headrace.transferqueue.payload.writing import SegmentWriter
 from headrace.transferqueue.reading import BlockReader
 from headrace.transferqueue.records import Publication
 from headrace.transferqueue.rows import Lease, Rows, pick
@@ -96,8 +96,12 @@ class Client:
             raise
         directory = Path(hello["directory"])
         identity = client._connection.identity.hex()
-        client._writer = SegmentWriter(directory, identity, checksums=hello["durable"], fault=fault)
-        client._reader = BlockReader(node, directory, client._connection, context=context, keys=keys)
+        durable = hello["durable"]
+        client._writer = SegmentWriter(directory, identity, checksums=durable, reuse=not durable, fault=fault)
+        client._reader = BlockReader(
+            node, directory, client._connection, context=context, keys=keys, watched=not durable
+        )
+        client._connection.let_go = client._reader.let_go
         return client
 
     async def __aenter__(self) -> "Client":
@@ -158,7 +162,8 @@ class Client:
         batch = pa.record_batch(list(arrays.values()), arrow_schema(spec, list(arrays)))
         answer = await self._write(batch, fields, known_same=False)
         if answer:
-            await self._compare(table, batch, rows, answer)
+            with self._reader.holding(answer):
+                await self._compare(table, batch, rows, answer)
             await self._write(batch, fields, known_same=True)
         if lease is not None and ack:
             self._settle(lease.id, rows)
@@ -184,9 +189,10 @@ class Client:
         self._held[body["lease"]] = (body["table"], set(unpack_ints(body["uids"])))
         self._connection.quicken(body["lease_s"] / 3)
         try:
-            rows = await self._rows(await self._spec(body["table"]), task, body)
+            with self._reader.holding(body):
+                rows = await self._rows(await self._spec(body["table"]), task, body)
         except BaseException:
-            self._on_orphan(body)
+            self._hand_back(body)
             raise
         return Lease(id=body["lease"], task=task, table=body["table"], rows=rows)
 
@@ -330,8 +336,7 @@ class Client:
         """Raises WriteConflict unless the cells that are there already hold the same bytes as `batch`."""
         position = {uid: index for index, uid in enumerate(uids.tolist())}
         written = unpack_ints(answer["written"])
-        for reference, places, indices in self._blocks(answer):
-            there = await self._reader.read(reference, answer["units"])
+        for there, places, indices in await self._reader.pieces(answer):
             mine = np.array([position[written[place]] for place in places], np.int64)
             for name in set(there.schema.names) & set(batch.schema.names):
                 if not same_bytes(
@@ -346,10 +351,7 @@ class Client:
         self._reader.forget_unlinked()
         reads = next(declared.reads for declared in spec.tasks if declared.name == task)
         uids = np.array(unpack_ints(body["uids"]), np.int64)
-        blocks = [
-            (await self._reader.read(place, body["units"]), at, index)
-            for place, at, index in self._blocks(body)
-        ]
+        blocks = await self._reader.pieces(body)
         carries = body["carries"]
         return Rows(
             uids=uids,
@@ -360,16 +362,6 @@ class Client:
             columns={name: gather(name, blocks, len(uids)) for name in reads},
             spec=spec,
         )
-
-    def _blocks(self, body: Mapping[str, Any]) -> list[tuple[Reference, list[int], list[int]]]:
-        return [
-            (
-                Reference(segment=segment, offset=offset, length=length, node=node),
-                unpack_ints(places),
-                unpack_ints(indices),
-            )
-            for segment, offset, length, places, indices, node in body["blocks"]
-        ]
 
     def _settle(self, lease: int, uids: Uids | None) -> None:
         if lease in self._held:
@@ -383,12 +375,17 @@ class Client:
             self._held.pop(lease, None)
 
     def _on_orphan(self, body: Any) -> None:
-        """A lease whose asker is gone goes back at once."""
-        if isinstance(body, dict) and "lease" in body:
-            self._held.pop(body["lease"], None)
-            self._connection.post(
-                "release", _handing_back(body["table"], body["lease"], "the asker was cancelled")
-            )
+        """An answer whose asker is gone: nobody looks at what it names, and a lease goes back at once."""
+        if isinstance(body, dict) and "blocks" in body:
+            with self._reader.holding(body):
+                if "lease" in body:
+                    self._hand_back(body)
+
+    def _hand_back(self, body: Mapping[str, Any]) -> None:
+        self._held.pop(body["lease"], None)
+        self._connection.post(
+            "release", _handing_back(body["table"], body["lease"], "the asker was cancelled")
+        )
 
 
 def _handing_back(table: str, lease: int, reason: str) -> dict[str, Any]:

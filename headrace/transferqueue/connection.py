@@ -47,6 +47,8 @@ class Connection:
         self.pulse_s = timeout_s / 3
         self._patience_s = timeout_s - self.pulse_s
         self._held = held
+        self.let_go: Callable[[], dict[str, int]] = dict
+        """Segments that the next message reports as looked at no more; see `Views.let_go`."""
         self._on_lost = on_lost
         self._on_orphan = on_orphan
         self._loop = asyncio.get_running_loop()
@@ -112,6 +114,9 @@ class Connection:
         self._numbers += 1
         number = self._numbers
         since = min(self._pending, default=number)
+        let_go = self.let_go()
+        if let_go:
+            fields = {**fields, "let_go": let_go}
         data = write_request(number, since, operation, fields)
         future = self._pending[number] = self._loop.create_future()
         self._sent[number] = data

@@ -25,6 +25,7 @@ from headrace.transferqueue.keys import make_keys, server_options
 from headrace.transferqueue.operations import OPERATIONS
 from headrace.transferqueue.payload.custody import Custody
 from headrace.transferqueue.payload.custody import archive as keep_segment
+from headrace.transferqueue.payload.spares import Spares
 from headrace.transferqueue.port import Port, monitor
 from headrace.transferqueue.wire import MAX_MESSAGE_BYTES, read_request
 
@@ -114,7 +115,11 @@ class Controller:
         self._closed = self._loop.create_future()
         self._made_directory = not self._directory.exists()
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        custody = Custody(self._directory, retire=keep_segment if self._archive else None)
+        custody = Custody(
+            self._directory,
+            retire=keep_segment if self._archive else None,
+            spares=None if self._durable else Spares(self._directory),
+        )
         self._hub = Hub(self._directory, OPERATIONS, self._deliver, custody=custody)
         try:
             if self._durable:

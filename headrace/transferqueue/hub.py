@@ -132,7 +132,7 @@ class Hub:
         arguments = request.arguments
         timeout_s = arguments.number("timeout_s") if arguments.has("timeout_s") else 0.0
         call = Call(client=client, session=session, request=request, timeout_s=timeout_s)
-        self._answer(call, lambda: self._operation(request.operation)(self, call))
+        self._answer(call, lambda: self._do(call))
         self.settle()
 
     def tick(self, now: float) -> None:
@@ -254,6 +254,12 @@ class Hub:
         self._deliver(call.client, data)
 
     # -- inside
+
+    def _do(self, call: Call) -> Any | None:
+        operation = self._operation(call.request.operation)
+        if call.arguments.has("let_go"):
+            self.custody.let_go(call.owner, call.arguments.mapping("let_go"))
+        return operation(self, call)
 
     def _answer(self, call: Call, work: Callable[[], Any | None]) -> bool:
         """Replies with what `work` gives or raises; False: it gave nothing yet."""

@@ -91,6 +91,7 @@ def put(hub: Hub, call: Call) -> Body | None:
             if creates and not table.shelf.room(rows, block.length):
                 return None
             answer = _write(hub, table, entry)
+            hub.custody.hand(call.owner, answer.get("blocks", ()))
             if acks and not answer:
                 table.ack(acks, entry.uids)
             return answer
@@ -121,7 +122,11 @@ def lease(hub: Hub, call: Call) -> Body | None:
 
     def attempt() -> Body | None:
         held = table.lease(hub.now, task, want, holder=call.session.holder, version=version, rank=rank)
-        return None if held is None else _lease_body(hub, table, held)
+        if held is None:
+            return None
+        body = _lease_body(hub, table, held)
+        hub.custody.hand(call.owner, body["blocks"])
+        return body
 
     return hub.wait(call, ("task", task), attempt, lambda: why_no_lease(table, task, version=version))
 

@@ -3,7 +3,8 @@
 A unit that does not answer is never waited for beyond the deadline, and what became of its rows is said.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,17 @@ import zmq
 
 from headrace.transferqueue.connection import Connection
 from headrace.transferqueue.errors import PayloadError, UnitLost
+from headrace.transferqueue.payload.gather import Piece
 from headrace.transferqueue.payload.remote import RemoteReader
 from headrace.transferqueue.payload.segments import Reference, SegmentReader
+from headrace.transferqueue.wire import unpack_ints
 
 
 class BlockReader:
-    """Reads blocks for a client of `node`, whose own segments are under `directory`."""
+    """Reads blocks for a client of `node`, whose own segments are under `directory`.
+
+    `watched`: it can say which segments are looked at no more, so that their files are written again.
+    """
 
     def __init__(
         self,
@@ -27,11 +33,38 @@ class BlockReader:
         *,
         context: "zmq.Context[Any] | None",
         keys: Path | None,
+        watched: bool,
     ) -> None:
         self._node = node
         self._connection = connection
-        self._local = SegmentReader(directory)
+        self._local = SegmentReader(directory, watched=watched)
         self._remote = RemoteReader(timeout_s=connection.timeout_s, context=context, keys=keys)
+
+    @contextmanager
+    def holding(self, answer: Mapping[str, Any]) -> Iterator[None]:
+        """Keeps the blocks that an answer names as they are until they are read; once for each answer."""
+        if self._local.views is None:
+            yield
+            return
+        with self._local.views.holding({segment for segment, *_ in answer["blocks"]}):
+            yield
+
+    def let_go(self) -> dict[str, int]:
+        """See `Views.let_go`."""
+        return {} if self._local.views is None else self._local.views.let_go()
+
+    async def pieces(self, answer: Mapping[str, Any]) -> list[Piece]:
+        """The blocks that an answer names; see `read`."""
+        return [
+            (
+                await self.read(
+                    Reference(segment=segment, offset=offset, length=length, node=node), answer["units"]
+                ),
+                unpack_ints(positions),
+                unpack_ints(indices),
+            )
+            for segment, offset, length, positions, indices, node in answer["blocks"]
+        ]
 
     async def read(self, place: Reference, units: Mapping[str, str]) -> pa.RecordBatch:
         """The batch of a block; `units` has the addresses of other nodes' units.

@@ -8,7 +8,8 @@ import pytest
 from headrace.transferqueue import PayloadError
 from headrace.transferqueue.payload.custody import Custody
 from headrace.transferqueue.payload.gather import gather
-from headrace.transferqueue.payload.segments import Reference, SegmentReader, SegmentWriter
+from headrace.transferqueue.payload.segments import Reference, SegmentReader
+from headrace.transferqueue.payload.writing import SegmentWriter
 
 
 def batch(values: list[int]) -> pa.RecordBatch:

@@ -1,18 +1,20 @@
 """Which segments are still needed: the controller's side of the payload, without reading a byte of it.
 
 Invariant: a segment is retired once its writer has moved on or left and none of its blocks is live, and
-never before; a client can name no file but its own segments. What is retired goes in `sweep`, which the
-controller calls when the operations that retired it are safe.
+never before; a client can name no file but its own segments, and none that is another segment still. What is
+retired goes in `sweep`, which the controller calls when the operations that retired it are safe.
 """
 
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from headrace.transferqueue.errors import PayloadError
 from headrace.transferqueue.payload.segments import segment_name
+from headrace.transferqueue.payload.spares import Spares
 from headrace.transferqueue.records import Block
 
 _NUMBER = re.compile(r"-(\d{6,})\.arrows$")
@@ -24,6 +26,8 @@ ARCHIVE = "archive"
 @dataclass(slots=True, kw_only=True)
 class _Segment:
     size: int
+    inode: int = 0
+    """0: it was not looked at."""
     live: int = 0
     end: int = 0
     """Where its last block ends."""
@@ -33,14 +37,22 @@ class _Segment:
 class Custody:
     """Counts the live blocks of every segment under a directory.
 
-    `retire` says what becomes of a segment's file that nobody needs; by default it is unlinked.
+    `retire` says what becomes of a segment's file that nobody needs; by default it is unlinked. With `spares`
+    it is written again, once nobody looks at it either.
     """
 
-    def __init__(self, directory: Path, *, retire: Callable[[Path], object] | None = None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        retire: Callable[[Path], object] | None = None,
+        spares: Spares | None = None,
+    ) -> None:
         self.rehearsing = False
         """While a journal is replayed files may be gone already: none is looked at."""
         self._directory = directory
         self._retire = retire or _unlink
+        self._spares = spares
         self._segments: dict[str, _Segment] = {}
         self._current: dict[str, str] = {}
         self._retired: list[str] = []
@@ -57,6 +69,9 @@ class Custody:
 
     def admit(self, owner: str, segment: str, offset: int, length: int, checksum: int = 0) -> Block:
         """Takes a block of `owner` into custody; PayloadError if it is not one of its own."""
+        number = _NUMBER.search(segment)
+        if number is None or segment != segment_name(owner, int(number[1])):
+            raise PayloadError(f"segment {segment!r} is none of client {owner!r}")
         known = self._segments.get(segment) or self._open(owner, segment)
         if offset < 0 or length < 1 or offset + length > known.size:
             raise PayloadError(
@@ -83,8 +98,20 @@ class Custody:
         segment.live -= 1
         self._retire_if_done(block.segment)
 
+    def hand(self, reader: str, segments: Iterable[str]) -> None:
+        """An answer to `reader` names these segments; their files stay as they are until it lets go."""
+        if self._spares is not None:
+            self._spares.hand(reader, segments)
+
+    def let_go(self, reader: str, counts: Mapping[Any, Any]) -> None:
+        """`reader` looks no more at what so many answers named, by segment."""
+        if self._spares is not None:
+            self._spares.let_go(reader, counts)
+
     def leave(self, owner: str) -> None:
         """The client has gone: its last segment is sealed and what it never announced is removed."""
+        if self._spares is not None:
+            self._spares.leave(owner, [name for name in self._segments if name.startswith(f"{owner}-")])
         current = self._current.pop(owner, None)
         if current is not None:
             self._seal(current)
@@ -119,9 +146,12 @@ class Custody:
         for name in self._cut:
             if name in self._segments and (self._directory / name).exists():
                 self._segments[name].size = self._segments[name].end
-                os.truncate(self._directory / name, self._segments[name].end)
+                if self._spares is None:
+                    os.truncate(self._directory / name, self._segments[name].end)
         for name in self._retired:
             self._retire(self._directory / name)
+        if self._spares is not None:
+            self._spares.sweep()
         self._cut.clear()
         self._retired.clear()
 
@@ -129,6 +159,8 @@ class Custody:
         """Removes every segment."""
         for path in self._directory.glob("*.arrows"):
             path.unlink(missing_ok=True)
+        if self._spares is not None:
+            self._spares.close()
         self._segments.clear()
         self._current.clear()
         self._retired.clear()
@@ -138,21 +170,26 @@ class Custody:
         return sorted(path.name for path in paths if path.name not in self._segments)
 
     def _open(self, owner: str, segment: str) -> _Segment:
-        number = _NUMBER.search(segment)
-        if number is None or segment != segment_name(owner, int(number[1])):
-            raise PayloadError(f"segment {segment!r} is none of client {owner!r}")
-        try:
-            size = _UNKNOWN_SIZE if self.rehearsing else (self._directory / segment).stat().st_size
-        except OSError as error:
-            raise PayloadError(f"segment {segment!r} cannot be read: {error}") from error
         previous = self._current.get(owner)
         if previous is not None and previous >= segment:
             raise PayloadError(f"segment {segment!r} comes after {previous!r} was begun")
-        self._segments[segment] = _Segment(size=size)
+        self._segments[segment] = _Segment(size=_UNKNOWN_SIZE) if self.rehearsing else self._look(segment)
         self._current[owner] = segment
         if previous is not None:
             self._seal(previous)
         return self._segments[segment]
+
+    def _look(self, segment: str) -> _Segment:
+        try:
+            status = (self._directory / segment).stat(follow_symlinks=False)
+        except OSError as error:
+            raise PayloadError(f"segment {segment!r} cannot be read: {error}") from error
+        others = [name for name, known in self._segments.items() if known.inode == status.st_ino]
+        if others or (self._spares is not None and self._spares.is_idle(status.st_ino)):
+            raise PayloadError(f"the file of segment {segment!r} is needed still, as {others or 'another'}")
+        if self._spares is not None:
+            self._spares.taken(status.st_ino)
+        return _Segment(size=status.st_size, inode=status.st_ino)
 
     def _seal(self, segment: str) -> None:
         self._segments[segment].sealed = True
@@ -163,7 +200,11 @@ class Custody:
         known = self._segments[segment]
         if known.sealed and not known.live:
             del self._segments[segment]
-            self._retired.append(segment)
+            if self._spares is None:
+                self._retired.append(segment)
+            else:
+                in_use = sum(other.end for other in self._segments.values())
+                self._spares.take(segment, in_use_bytes=in_use)
 
 
 def archive(path: Path) -> None:

@@ -4,7 +4,8 @@ Invariant: a node's segment is named for removal once its writer has moved on or
 is needed; it is named again until the node's unit says that it is gone.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from headrace.transferqueue.errors import PayloadError
 from headrace.transferqueue.payload.custody import Custody
@@ -59,6 +60,14 @@ class Depots:
         for block in blocks:
             if block.node:
                 self._depot(block.node).admit(block.segment.rpartition("-")[0], block.segment)
+
+    def hand(self, reader: str, places: Iterable[list[Any]]) -> None:
+        """An answer to `reader` says where blocks are; see `Custody.hand`."""
+        self.local.hand(reader, {segment for segment, *_, node in places if not node})
+
+    def let_go(self, reader: str, counts: Mapping[Any, Any]) -> None:
+        """See `Custody.let_go`; other nodes' segments are written once."""
+        self.local.let_go(reader, counts)
 
     def leave(self, owner: str) -> None:
         """The client has gone; see `Custody.leave`."""

@@ -1,30 +1,23 @@
-"""Append-only segments of Arrow IPC: a client writes its own, every client maps what it reads.
+"""Where blocks are, and reading them: every client maps the segments that it reads.
 
-A block is one Arrow IPC stream (schema, one record batch) at a 64-byte boundary of a segment file. Its
-bytes never change once its reference has been given away; a segment lives until the controller unlinks
-it, and a view outlives even that, since it holds the mapping.
+A block is one Arrow IPC stream (schema, one record batch) at a 64-byte boundary of a segment file. Its bytes
+do not change while a row needs it or somebody may look at it. A segment's name is used once: where its file
+is written again it is another segment, and a view outlives the file, since it holds the mapping.
 """
 
-import io
-import mmap
 import os
 import zlib
-from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
 from headrace.transferqueue.errors import PayloadError
+from headrace.transferqueue.payload.mapping import FileMapping
+from headrace.transferqueue.payload.views import Views
 
-SEGMENT_BYTES = 32 << 20
-ALIGNMENT = 64
-_BUFFERS_PER_CALL = 1024
-_LARGE_BYTES = 256 << 10
-_POPULATE_READ = 22
-"""Linux's MADV_POPULATE_READ, which `mmap` has no name for."""
+SPARE = ".spare"
+"""Ends the name of a file that nobody needs and its owner may write again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,107 +38,6 @@ def segment_name(owner: str, number: int) -> str:
     return f"{owner}-{number:06d}.arrows"
 
 
-class SegmentWriter:
-    """Appends blocks to the newest segment of one client; starts another when it is full.
-
-    `fault` is called at "payload begun", before the last half of a block is written, and at "payload
-    written": a test may end the process there.
-    """
-
-    def __init__(
-        self,
-        directory: Path,
-        owner: str,
-        *,
-        segment_bytes: int = SEGMENT_BYTES,
-        checksums: bool = False,
-        fault: Callable[[str], object] | None = None,
-    ) -> None:
-        self._checksums = checksums
-        self._fault = fault
-        self._directory = directory
-        self._owner = owner
-        self._segment_bytes = segment_bytes
-        self._number = 0
-        self._name = ""
-        self._file = -1
-        self._size = 0
-        self._end = 0
-
-    def append(self, batch: pa.RecordBatch) -> Reference:
-        """Writes a batch as one block; PayloadError when the directory has no room for it."""
-        pieces = _Pieces()
-        with pa.ipc.new_stream(pa.PythonFile(pieces, "w"), batch.schema) as writer:
-            writer.write_batch(batch)
-        offset = -(-self._end // ALIGNMENT) * ALIGNMENT
-        if self._file < 0 or offset + pieces.length > self._size:
-            self._start(pieces.length)
-            offset = 0
-        checksum = pieces.checksum() if self._checksums else 0
-        try:
-            if self._fault is not None:
-                _write_all(self._file, pieces.buffers[: len(pieces.buffers) // 2], offset)
-                self._fault("payload begun")
-            _write_all(self._file, pieces.buffers, offset)
-        except OSError as error:
-            raise PayloadError(
-                f"{self._directory} has no room for {pieces.length} more bytes: {error}; lower the "
-                "tables' max_bytes or give the directory more space"
-            ) from error
-        self._end = offset + pieces.length
-        if self._fault is not None:
-            self._fault("payload written")
-        return Reference(segment=self._name, offset=offset, length=pieces.length, checksum=checksum)
-
-    def undo(self, reference: Reference) -> None:
-        """Gives back the bytes of a block that nobody was told of, if it is the last one."""
-        if reference.segment == self._name and reference.offset + reference.length == self._end:
-            self._end = reference.offset
-
-    def close(self) -> None:
-        """Closes the current segment; its file stays with the controller."""
-        if self._file >= 0:
-            os.close(self._file)
-        self._file, self._name = -1, ""
-
-    def _start(self, length: int) -> None:
-        self.close()
-        size = max(self._segment_bytes, length)
-        name = segment_name(self._owner, self._number)
-        path = self._directory / name
-        try:
-            self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-            os.ftruncate(self._file, size)
-        except OSError as error:
-            raise PayloadError(f"segment {path} of {size} bytes cannot be made: {error}") from error
-        self._name, self._number, self._end, self._size = name, self._number + 1, 0, size
-
-
-class _Pieces(io.RawIOBase):
-    """What Arrow writes, kept as it is: cells are copied once, by the system call that stores them."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.buffers: list[memoryview] = []
-        self.length = 0
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, piece: Any) -> int:
-        view = memoryview(piece)
-        if view.nbytes:
-            self.buffers.append(view.cast("B"))
-            self.length += view.nbytes
-        return view.nbytes
-
-    def checksum(self) -> int:
-        found = 0
-        for piece in self.buffers:
-            found = zlib.crc32(piece, found)
-        return found
-
-
 def is_whole(path: Path, offset: int, length: int, checksum: int) -> bool:
     """Whether a block's bytes are the ones that were written: all there, and of this checksum."""
     try:
@@ -157,62 +49,67 @@ def is_whole(path: Path, offset: int, length: int, checksum: int) -> bool:
     return len(content) == length and (not checksum or zlib.crc32(content) == checksum)
 
 
-def _write_all(file: int, buffers: list[memoryview], offset: int) -> None:
-    """Writes without a mapping: a full file system is an error here, not a SIGBUS."""
-    while buffers:
-        written = os.pwritev(file, buffers[:_BUFFERS_PER_CALL], offset)
-        offset += written
-        while buffers and written >= buffers[0].nbytes:
-            written -= buffers.pop(0).nbytes
-        if written:
-            buffers[0] = buffers[0][written:]
-
-
 class SegmentReader:
-    """Maps each segment once, for as long as its file exists."""
+    """Maps each file once, whatever segments it is in turn; `watch`: hears of every view that is made."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, watched: bool = False) -> None:
+        self.views = Views(self._refresh) if watched else None
         self._directory = directory
-        self._maps: dict[str, tuple[int, mmap.mmap]] = {}
+        self._files: dict[int, tuple[int, FileMapping]] = {}
+        """By inode: a descriptor and the mapping."""
+        self._names: dict[str, FileMapping] = {}
 
     def read(self, reference: Reference) -> pa.RecordBatch:
         """The batch of a block, as views of the mapping; PayloadError when the segment is gone."""
-        if reference.segment not in self._maps:
-            self._maps[reference.segment] = self._open(reference.segment)
-        mapping = self._maps[reference.segment][1]
+        mapping = self._names.get(reference.segment) or self._open(reference.segment)
+        mapping.expect(reference.offset, reference.length)
+        view = mapping.view()
+        if self.views is not None:
+            self.views.watch(view, reference.segment)
         try:
-            _fault_in(mapping, reference)
-            buffer = pa.py_buffer(mapping)
-            return pa.ipc.open_stream(buffer.slice(reference.offset, reference.length)).read_next_batch()
+            block = pa.py_buffer(view).slice(reference.offset, reference.length)
+            return pa.ipc.open_stream(block).read_next_batch()
         except (pa.ArrowException, ValueError, StopIteration) as error:
             raise PayloadError(f"{reference} holds no block: {error}") from error
 
     def forget_unlinked(self) -> None:
-        """Lets go of segments that the controller has unlinked; views that are in use stay valid."""
-        for name, (file, _) in list(self._maps.items()):
+        """Lets go of files that the controller has unlinked; views that are in use stay valid."""
+        for inode, (file, mapping) in list(self._files.items()):
             if os.fstat(file).st_nlink == 0:
                 os.close(file)
-                del self._maps[name]
+                del self._files[inode]
+                self._names.pop(mapping.name, None)
 
     def close(self) -> None:
-        for file, _ in self._maps.values():
+        for file, _ in self._files.values():
             os.close(file)
-        self._maps.clear()
+        self._files.clear()
+        self._names.clear()
 
-    def _open(self, name: str) -> tuple[int, mmap.mmap]:
+    def _open(self, name: str) -> FileMapping:
         path = self._directory / name
         try:
             file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            mapping = mmap.mmap(file, 0, access=mmap.ACCESS_COPY)
-        except OSError as error:
+            status = os.fstat(file)
+            mapping = self._known(name, status) or FileMapping(file, status.st_size, name)
+        except (OSError, ValueError) as error:
             raise PayloadError(f"segment {path} cannot be read: {error}") from error
-        return file, mapping
+        known = self._files.get(status.st_ino)
+        if known is not None:
+            os.close(known[0])
+        self._files[status.st_ino] = file, mapping
+        self._names[name] = mapping
+        return mapping
 
+    def _known(self, name: str, status: os.stat_result) -> FileMapping | None:
+        """The mapping of a file that is another segment now, if it has not grown."""
+        if status.st_ino not in self._files:
+            return None
+        mapping = self._files[status.st_ino][1]
+        self._names.pop(mapping.name, None)
+        mapping.name = name
+        return mapping if mapping.size == status.st_size else None
 
-def _fault_in(mapping: mmap.mmap, reference: Reference) -> None:
-    """Maps a large block's pages by one call instead of a fault for each few; a kernel older than 5.14
-    does not know it and faults."""
-    start = reference.offset // mmap.PAGESIZE * mmap.PAGESIZE
-    if reference.length >= _LARGE_BYTES:
-        with suppress(OSError):
-            mapping.madvise(_POPULATE_READ, start, reference.offset + reference.length - start)
+    def _refresh(self, segment: str) -> None:
+        if segment in self._names:
+            self._names[segment].refresh()

@@ -1,0 +1,177 @@
+"""A client's segments, written one after another; in memory their files are written again.
+
+    fresh file ─► current ─► sealed ─► `.spare` (nobody needs it, the controller says) ─► current ...
+
+Invariant: a file is written from its start again only after the controller has named it a spare, and under a
+number that was never used.
+"""
+
+import io
+import os
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from headrace.transferqueue.errors import PayloadError
+from headrace.transferqueue.payload.files import ALIGNMENT, PayloadFile
+from headrace.transferqueue.payload.segments import SPARE, Reference, segment_name
+
+SEGMENT_BYTES = 32 << 20
+_FIRST_BYTES = 4 << 20
+_FILES_PER_SIZE = 8
+"""Fresh files of one size: few data go through small files, which come back sooner, and much through few."""
+_OPEN_FILES = 32
+"""Files that stay open for when they are spares."""
+
+
+class SegmentWriter:
+    """Appends blocks to the newest segment of one client; begins another when it is full.
+
+    `reuse`: spares are looked for, and files are kept mapped to be written again. `fault` is called at
+    "payload begun", before the last half of a block is written, and at "payload written": a test may end the
+    process there.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        owner: str,
+        *,
+        segment_bytes: int = SEGMENT_BYTES,
+        checksums: bool = False,
+        reuse: bool = False,
+        fault: Callable[[str], object] | None = None,
+    ) -> None:
+        self._checksums = checksums
+        self._fault = fault
+        self._directory = directory
+        self._owner = owner
+        self._segment_bytes = segment_bytes
+        self._reuse = reuse
+        self._number = 0
+        self._fresh = 0
+        self._name = ""
+        self._file: PayloadFile | None = None
+        self._files: dict[int, PayloadFile] = {}
+        """By inode, the least recently begun first: those that may be spares one day."""
+        self._end = 0
+        self._full = 0
+
+    def append(self, batch: pa.RecordBatch) -> Reference:
+        """Writes a batch as one block; PayloadError when the directory has no room for it."""
+        pieces = _Pieces()
+        with pa.ipc.new_stream(pa.PythonFile(pieces, "w"), batch.schema) as writer:
+            writer.write_batch(batch)
+        offset = -(-self._end // ALIGNMENT) * ALIGNMENT
+        try:
+            file = self._file
+            if file is None or offset + pieces.length > self._full:
+                file, offset = self._begin(pieces.length), 0
+            if self._fault is not None:
+                file.write(pieces.buffers[: len(pieces.buffers) // 2], offset)
+                self._fault("payload begun")
+            file.write(pieces.buffers, offset)
+        except OSError as error:
+            raise PayloadError(
+                f"{self._directory} has no room for {pieces.length} more bytes: {error}; lower the "
+                "tables' max_bytes or give the directory more space"
+            ) from error
+        self._end = offset + pieces.length
+        if self._fault is not None:
+            self._fault("payload written")
+        checksum = pieces.checksum() if self._checksums else 0
+        return Reference(segment=self._name, offset=offset, length=pieces.length, checksum=checksum)
+
+    def undo(self, reference: Reference) -> None:
+        """Gives back the bytes of a block that nobody was told of, if it is the last one."""
+        if reference.segment == self._name and reference.offset + reference.length == self._end:
+            self._end = reference.offset
+
+    def close(self) -> None:
+        """Closes the files; they stay with the controller."""
+        for file in self._files.values():
+            file.close()
+        self._files.clear()
+        self._file, self._name = None, ""
+
+    def _begin(self, length: int) -> PayloadFile:
+        """The file of a new segment, which a block of `length` bytes opens."""
+        name = segment_name(self._owner, self._number)
+        file = (self._spare(name, length) if self._reuse else None) or self._make(name, length)
+        self._files[file.inode] = self._files.pop(file.inode, file)
+        while len(self._files) > (_OPEN_FILES if self._reuse else 1):
+            self._files.pop(next(iter(self._files))).close()
+        self._file, self._name, self._number = file, name, self._number + 1
+        self._full = max(length, min(file.size, self._segment_bytes))
+        return file
+
+    def _spare(self, name: str, length: int) -> PayloadFile | None:
+        """The smallest spare that has room, or the largest, made larger; None: there is none."""
+        with os.scandir(self._directory) as entries:
+            found = [
+                (entry.stat().st_size, entry.path)
+                for entry in entries
+                if entry.name.startswith(f"{self._owner}-") and entry.name.endswith(SPARE)
+            ]
+        for size, path in sorted(found, key=lambda spare: (spare[0] < length, abs(spare[0] - length))):
+            try:
+                os.rename(path, self._directory / name)
+            except FileNotFoundError:
+                continue
+            file = self._reopen(self._directory / name)
+            if size < length:
+                file.grow(_with_slack(length))
+            return file
+        return None
+
+    def _reopen(self, path: Path) -> PayloadFile:
+        status = path.stat()
+        known = self._files.get(status.st_ino)
+        if known is not None:
+            return known
+        return PayloadFile(os.open(path, os.O_RDWR | os.O_CLOEXEC), status.st_size, mapped=True)
+
+    def _make(self, name: str, length: int) -> PayloadFile:
+        size = max(self._size_of_fresh(), length)
+        file = os.open(self._directory / name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        self._fresh += 1
+        os.ftruncate(file, size)
+        return PayloadFile(file, size, mapped=self._reuse)
+
+    def _size_of_fresh(self) -> int:
+        if not self._reuse:
+            return self._segment_bytes
+        return min(self._segment_bytes, _FIRST_BYTES << min(self._fresh // _FILES_PER_SIZE, 16))
+
+
+def _with_slack(length: int) -> int:
+    """Room for blocks that are somewhat larger than this one; what is not written takes no memory."""
+    return length + length // 8
+
+
+class _Pieces(io.RawIOBase):
+    """What Arrow writes, kept as it is, so that cells are copied once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.buffers: list[memoryview] = []
+        self.length = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, piece: Any) -> int:
+        view = memoryview(piece)
+        if view.nbytes:
+            self.buffers.append(view.cast("B"))
+            self.length += view.nbytes
+        return view.nbytes
+
+    def checksum(self) -> int:
+        found = 0
+        for piece in self.buffers:
+            found = zlib.crc32(piece, found)
+        return found
