@@ -336,12 +336,11 @@ class Client:
         """Raises WriteConflict unless the cells that are there already hold the same bytes as `batch`."""
         position = {uid: index for index, uid in enumerate(uids.tolist())}
         written = unpack_ints(answer["written"])
-        for there, places, indices in await self._reader.pieces(answer):
+        for piece in await self._reader.pieces(answer):
+            there, places = piece.batch, piece.positions.tolist()
             mine = np.array([position[written[place]] for place in places], np.int64)
             for name in set(there.schema.names) & set(batch.schema.names):
-                if not same_bytes(
-                    pick(there.column(name), np.asarray(indices)), pick(batch.column(name), mine)
-                ):
+                if not same_bytes(pick(there.column(name), piece.indices), pick(batch.column(name), mine)):
                     raise WriteConflict(
                         f"column {name!r} of table {table!r} is written already with other bytes, in one of "
                         f"the rows {[written[place] for place in places][:8]}; a cell is written once"
@@ -351,7 +350,6 @@ class Client:
         self._reader.forget_unlinked()
         reads = next(declared.reads for declared in spec.tasks if declared.name == task)
         uids = np.array(unpack_ints(body["uids"]), np.int64)
-        blocks = await self._reader.pieces(body)
         carries = body["carries"]
         return Rows(
             uids=uids,
@@ -359,7 +357,7 @@ class Client:
             attempts=np.array(unpack_ints(body["attempts"]), np.int32),
             versions=np.array(unpack_ints(body["versions"]), np.int64),
             carries=tuple(unpack(carries[i]) if i in carries else None for i in range(len(uids))),
-            columns={name: gather(name, blocks, len(uids)) for name in reads},
+            columns=gather(reads, await self._reader.pieces(body), len(uids)),
             spec=spec,
         )
 

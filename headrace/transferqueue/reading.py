@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import zmq
 
@@ -16,7 +17,6 @@ from headrace.transferqueue.errors import PayloadError, UnitLost
 from headrace.transferqueue.payload.gather import Piece
 from headrace.transferqueue.payload.remote import RemoteReader
 from headrace.transferqueue.payload.segments import Reference, SegmentReader
-from headrace.transferqueue.wire import unpack_ints
 
 
 class BlockReader:
@@ -56,12 +56,12 @@ class BlockReader:
     async def pieces(self, answer: Mapping[str, Any]) -> list[Piece]:
         """The blocks that an answer names; see `read`."""
         return [
-            (
-                await self.read(
+            Piece(
+                batch=await self.read(
                     Reference(segment=segment, offset=offset, length=length, node=node), answer["units"]
                 ),
-                unpack_ints(positions),
-                unpack_ints(indices),
+                positions=np.frombuffer(positions, "<i8"),
+                indices=np.frombuffer(indices, "<i8"),
             )
             for segment, offset, length, positions, indices, node in answer["blocks"]
         ]

@@ -7,13 +7,17 @@ import pytest
 
 from headrace.transferqueue import PayloadError
 from headrace.transferqueue.payload.custody import Custody
-from headrace.transferqueue.payload.gather import gather
+from headrace.transferqueue.payload.gather import Piece, gather
 from headrace.transferqueue.payload.segments import Reference, SegmentReader
 from headrace.transferqueue.payload.writing import SegmentWriter
 
 
 def batch(values: list[int]) -> pa.RecordBatch:
     return pa.record_batch([pa.array(values)], ["x"])
+
+
+def piece(values: list[int], positions: list[int], indices: list[int]) -> Piece:
+    return Piece(batch=batch(values), positions=np.array(positions), indices=np.array(indices))
 
 
 def test_a_block_is_read_as_a_view_of_the_file(tmp_path: Path) -> None:
@@ -100,14 +104,14 @@ def test_bytes_that_are_no_block_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_column_is_gathered_in_lease_order_from_several_blocks() -> None:
-    column = gather("x", [(batch([10, 11, 12]), [2, 0], [0, 2]), (batch([20]), [1], [0])], 3)
-    assert column.to_pylist() == [12, 20, 10]
+    pieces = [piece([10, 11, 12], [2, 0], [0, 2]), piece([20, 21], [1, 2], [0, 1])]
+    assert gather(["x"], pieces, 3)["x"].to_pylist() == [12, 20, 10], "the first of two cells is taken"
     with pytest.raises(PayloadError, match="has cells for 1 of 2 rows"):
-        gather("x", [(batch([1]), [0], [0])], 2)
+        gather(["x"], [piece([1], [0], [0])], 2)
 
 
 def test_rows_of_one_block_in_a_row_are_gathered_without_a_copy() -> None:
-    source = batch(list(range(100)))
-    view = gather("x", [(source, list(range(50)), list(range(10, 60)))], 50)
-    assert view.buffers()[1].address == source.column("x").buffers()[1].address
+    source = piece(list(range(100)), list(range(50)), list(range(10, 60)))
+    view = gather(["x"], [source], 50)["x"]
+    assert view.buffers()[1].address == source.batch.column("x").buffers()[1].address
     assert np.array_equal(view.to_numpy(), np.arange(10, 60))

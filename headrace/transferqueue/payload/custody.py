@@ -150,8 +150,6 @@ class Custody:
                     os.truncate(self._directory / name, self._segments[name].end)
         for name in self._retired:
             self._retire(self._directory / name)
-        if self._spares is not None:
-            self._spares.sweep()
         self._cut.clear()
         self._retired.clear()
 

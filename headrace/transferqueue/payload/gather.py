@@ -1,6 +1,7 @@
-"""One column of a lease, put together from the blocks that its rows were written in."""
+"""The columns of a lease, put together from the blocks that its rows were written in."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -8,22 +9,43 @@ import pyarrow as pa
 from headrace.transferqueue.errors import PayloadError
 from headrace.transferqueue.rows import pick
 
-Piece = tuple[pa.RecordBatch, Sequence[int], Sequence[int]]
-"""A block's batch, positions in the lease, and the index in the block for each."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """A block's batch; row `positions[i]` of the lease has its cells at `indices[i]`. Both int64 [n]."""
+
+    batch: pa.RecordBatch
+    positions: np.ndarray
+    indices: np.ndarray
 
 
-def gather(name: str, pieces: Sequence[Piece], rows: int) -> pa.Array:
-    """The `rows` cells of a column in lease order; a view where one block holds them in a row."""
-    parts = [
-        (np.asarray(positions), pick(batch.column(name), np.asarray(indices)))
-        for batch, positions, indices in pieces
-        if name in batch.schema.names
-    ]
-    positions = np.concatenate([at for at, _ in parts]) if parts else np.empty(0, np.int64)
-    if len(np.unique(positions)) != rows:
-        raise PayloadError(f"column {name!r} has cells for {len(positions)} of {rows} rows")
-    column = parts[0][1] if len(parts) == 1 else pa.concat_arrays([cells for _, cells in parts])
-    if len(positions) == rows and np.all(positions == np.arange(rows)):
-        return column
-    _, first = np.unique(positions, return_index=True)
-    return column.take(pa.array(first))
+def gather(names: Sequence[str], pieces: Sequence[Piece], rows: int) -> dict[str, pa.Array]:
+    """The `rows` cells of each column in lease order; a view where one block holds them in a row.
+
+    PayloadError where a row has no cell. A row that has two cells of a column, which then are the same, gets
+    the first.
+    """
+    held = [frozenset(piece.batch.schema.names) for piece in pieces]
+    orders: dict[tuple[int, ...], np.ndarray | None] = {}
+    columns = {}
+    for name in names:
+        having = tuple(number for number, there in enumerate(held) if name in there)
+        if having not in orders:
+            orders[having] = _order(name, [pieces[number] for number in having], rows)
+        parts = [pick(pieces[number].batch.column(name), pieces[number].indices) for number in having]
+        column = parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
+        order = orders[having]
+        columns[name] = column if order is None else column.take(pa.array(order))
+    return columns
+
+
+def _order(name: str, pieces: Sequence[Piece], rows: int) -> np.ndarray | None:
+    """int64 [rows]: where each row's cell is in the pieces, one after another; None: in order already."""
+    positions = np.concatenate([piece.positions for piece in pieces]) if pieces else np.empty(0, np.int64)
+    if np.array_equal(positions, np.arange(rows)):
+        return None
+    order = np.full(rows, -1, np.int64)
+    order[positions[::-1]] = np.arange(len(positions))[::-1]
+    if (order < 0).any():
+        raise PayloadError(f"column {name!r} has cells for {int((order >= 0).sum())} of {rows} rows")
+    return order

@@ -1,4 +1,4 @@
-"""Files that no row needs: at rest while somebody may look at them, then spares for their owners to write again.
+"""Files that no row needs: at rest while somebody may look at them, then spares that their owners write to.
 
     done ─► resting ─► spare ─► (its owner renames it: another segment)
               └──────────┴────► unlinked: over the limit, a look that will never end, an owner that left
@@ -16,7 +16,7 @@ from headrace.transferqueue.payload.readers import Readers
 from headrace.transferqueue.payload.segments import SPARE
 
 SPARE_BYTES = 256 << 20
-"""What may lie idle, or as much as the segments in use take if that is more."""
+"""What may lie idle, or as much as the segments in use took if that is more."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,15 +37,11 @@ class Spares:
         """Segments in use whose files shall not be written again."""
         self._resting: dict[str, _Idle] = {}
         self._spares: dict[str, _Idle] = {}
-        self._due: dict[str, _Idle] = {}
-        """To be made spares when it is safe."""
-        self._dropped: list[str] = []
 
     @property
     def bytes(self) -> int:
         """Memory of all idle files."""
-        idle = (*self._resting.values(), *self._due.values(), *self._spares.values())
-        return sum(file.bytes for file in idle)
+        return sum(file.bytes for file in (*self._resting.values(), *self._spares.values()))
 
     def hand(self, reader: str, segments: Iterable[str]) -> None:
         """See `Readers.hand`."""
@@ -55,7 +51,7 @@ class Spares:
         """See `Readers.let_go`."""
         for segment in self._readers.let_go(reader, counts):
             if segment in self._resting:
-                self._due[segment] = self._resting.pop(segment)
+                self._give_back(segment, self._resting.pop(segment))
 
     def leave(self, client: str, segments: Iterable[str]) -> None:
         """The client has gone; `segments` in use are its own."""
@@ -65,59 +61,55 @@ class Spares:
                 self._drop(segment)
             else:
                 self._spoiled.add(segment)
-        for segment in (*self._resting, *self._due, *self._spares):
+        for segment in (*self._resting, *self._spares):
             if segment.rpartition("-")[0] == client:
                 self._drop(segment)
 
     def take(self, segment: str, *, in_use_bytes: int) -> None:
-        """Nothing of the segment is needed any more."""
+        """Nothing of the segment is needed any more; `in_use_bytes` is what the others in use take."""
         try:
             status = (self._directory / segment).stat()
         except FileNotFoundError:
             self._drop(segment)
             return
         idle = _Idle(inode=status.st_ino, bytes=status.st_blocks * 512)
-        places = self._resting if self._readers.any(segment) else self._due
-        places[segment] = idle
         if segment in self._spoiled:
             self._drop(segment)
-        while self.bytes > max(self._spare_bytes, in_use_bytes):
-            self._drop(next(iter((*self._resting, *self._spares, *self._due))))
+        elif self._readers.any(segment):
+            self._resting[segment] = idle
+        else:
+            self._give_back(segment, idle)
+        while self.bytes > max(self._spare_bytes, in_use_bytes + idle.bytes):
+            self._drop(next(iter((*self._resting, *self._spares))))
 
     def is_idle(self, inode: int) -> bool:
         """Whether a file is none that its owner was given back."""
-        return any(file.inode == inode for file in (*self._resting.values(), *self._due.values()))
+        return any(file.inode == inode for file in self._resting.values())
 
     def taken(self, inode: int) -> None:
         """Its owner writes the file again."""
         for segment in [name for name, file in self._spares.items() if file.inode == inode]:
             del self._spares[segment]
 
-    def sweep(self) -> None:
-        """Hands files back to their owners, and lets go of those that are not to be written again."""
-        for segment, idle in self._due.items():
-            try:
-                os.rename(self._directory / segment, self._spare(segment))
-            except FileNotFoundError:
-                continue
-            self._spares[segment] = idle
-        self._due.clear()
-        for segment in self._dropped:
-            (self._directory / segment).unlink(missing_ok=True)
-            self._spare(segment).unlink(missing_ok=True)
-        self._dropped.clear()
-
     def close(self) -> None:
         """Removes every spare."""
         for path in self._directory.glob(f"*{SPARE}"):
             path.unlink(missing_ok=True)
 
-    def _spare(self, segment: str) -> Path:
-        return (self._directory / segment).with_suffix(SPARE)
+    def _give_back(self, segment: str, idle: _Idle) -> None:
+        try:
+            os.rename(self._directory / segment, self._spare(segment))
+        except FileNotFoundError:
+            return
+        self._spares[segment] = idle
 
     def _drop(self, segment: str) -> None:
-        for idle in (self._resting, self._due, self._spares):
-            idle.pop(segment, None)
+        self._resting.pop(segment, None)
+        self._spares.pop(segment, None)
         self._spoiled.discard(segment)
         self._readers.forget(segment)
-        self._dropped.append(segment)
+        for path in (self._directory / segment, self._spare(segment)):
+            path.unlink(missing_ok=True)
+
+    def _spare(self, segment: str) -> Path:
+        return (self._directory / segment).with_suffix(SPARE)
