@@ -97,7 +97,9 @@ class Client:
         directory = Path(hello["directory"])
         identity = client._connection.identity.hex()
         durable = hello["durable"]
-        client._writer = SegmentWriter(directory, identity, checksums=durable, reuse=not durable, fault=fault)
+        client._writer = SegmentWriter(
+            directory, identity, checksums=durable, reuse=not durable and not node, fault=fault
+        )
         client._reader = BlockReader(
             node, directory, client._connection, context=context, keys=keys, watched=not durable
         )

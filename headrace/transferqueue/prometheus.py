@@ -32,7 +32,7 @@ _COUNTERS = {
 }
 _QUEUE = {
     "segments": "Segments of payload.",
-    "segment_bytes": "Size of the segments.",
+    "segment_bytes": "Size of the segments, and of files that lie idle to be written again.",
     "clients": "Clients connected.",
     "waiting": "Requests that wait for rows, for room or for a version.",
 }

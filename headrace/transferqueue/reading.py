@@ -17,12 +17,14 @@ from headrace.transferqueue.errors import PayloadError, UnitLost
 from headrace.transferqueue.payload.gather import Piece
 from headrace.transferqueue.payload.remote import RemoteReader
 from headrace.transferqueue.payload.segments import Reference, SegmentReader
+from headrace.transferqueue.payload.views import Views
 
 
 class BlockReader:
     """Reads blocks for a client of `node`, whose own segments are under `directory`.
 
-    `watched`: it can say which segments are looked at no more, so that their files are written again.
+    `watched`: it can say which of the controller's segments are looked at no more, so that their files are
+    written again; those of other nodes are written once.
     """
 
     def __init__(
@@ -37,21 +39,22 @@ class BlockReader:
     ) -> None:
         self._node = node
         self._connection = connection
-        self._local = SegmentReader(directory, watched=watched)
+        self._views = Views() if watched else None
+        self._local = SegmentReader(directory, None if node else self._views)
         self._remote = RemoteReader(timeout_s=connection.timeout_s, context=context, keys=keys)
 
     @contextmanager
     def holding(self, answer: Mapping[str, Any]) -> Iterator[None]:
         """Keeps the blocks that an answer names as they are until they are read; once for each answer."""
-        if self._local.views is None:
+        if self._views is None:
             yield
             return
-        with self._local.views.holding({segment for segment, *_ in answer["blocks"]}):
+        with self._views.holding({segment for segment, *_, node in answer["blocks"] if not node}):
             yield
 
     def let_go(self) -> dict[str, int]:
         """See `Views.let_go`."""
-        return {} if self._local.views is None else self._local.views.let_go()
+        return {} if self._views is None else self._views.let_go(self._local.refresh)
 
     async def pieces(self, answer: Mapping[str, Any]) -> list[Piece]:
         """The blocks that an answer names; see `read`."""

@@ -86,7 +86,7 @@ class Stats:
     """Newest published version by policy."""
     segments: int
     segment_bytes: int
-    """Size of the payload's files."""
+    """Size of the payload's files, and of those that lie idle to be written again."""
     clients: int
     waiting: int
     """Requests that wait for rows, for room or for a version."""

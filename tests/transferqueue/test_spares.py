@@ -147,6 +147,20 @@ def test_a_larger_block_makes_a_spare_larger_and_its_reader_maps_it_anew(tmp_pat
     reader.close()
 
 
+def test_a_spare_that_is_far_too_large_gives_memory_back(tmp_path: Path) -> None:
+    depot, reader = Depot(tmp_path), SegmentReader(tmp_path)
+    first, block = depot.put(1, 100 * KIB)
+    assert reader.read(first).num_rows == 100 * KIB
+    inode = depot.inode(first)
+    depot.custody.free(block)
+    depot.put(2)
+    place, _ = depot.put(3)
+    status = (tmp_path / place.segment).stat()
+    assert (status.st_ino, status.st_size, status.st_blocks) == (inode, place.length, 24)
+    assert reader.read(place).column("x").to_pylist() == [3] * 8 * KIB
+    reader.close()
+
+
 def test_the_smallest_spare_that_has_room_is_taken(tmp_path: Path) -> None:
     depot = Depot(tmp_path)
     sizes = (64 * KIB, 8 * KIB, 32 * KIB)

@@ -64,8 +64,9 @@ class Custody:
 
     @property
     def size(self) -> int:
-        """Bytes of all segments, as files."""
-        return sum(segment.size for segment in self._segments.values())
+        """Bytes of all segments, as files, and of those that lie idle."""
+        idle = 0 if self._spares is None else self._spares.bytes
+        return idle + sum(segment.size for segment in self._segments.values())
 
     def admit(self, owner: str, segment: str, offset: int, length: int, checksum: int = 0) -> Block:
         """Takes a block of `owner` into custody; PayloadError if it is not one of its own."""

@@ -21,7 +21,8 @@ class PayloadFile:
         self.inode = os.fstat(file).st_ino
         self._file = file
         self._warm = 0
-        """Bytes from the start that are filled and mapped."""
+        """Bytes from the start that are filled."""
+        self._populated = 0
         self._mapping = mmap.mmap(file, size) if mapped else None
 
     def write(self, pieces: list[memoryview], offset: int) -> None:
@@ -32,12 +33,14 @@ class PayloadFile:
             return
         _write(self._file, list(pieces), offset)
         if self._mapping is not None and offset < self._warm + ALIGNMENT:
-            populate(self._mapping, self._warm, end)
             self._warm = end
+            if populate(self._mapping, self._populated, end):
+                self._populated = end
 
-    def grow(self, size: int) -> None:
-        """Makes room for blocks beyond the end; takes no memory yet."""
+    def resize(self, size: int) -> None:
+        """Makes room beyond the end, which takes no memory yet, or gives memory back."""
         os.ftruncate(self._file, size)
+        self._warm, self._populated = min(self._warm, size), min(self._populated, size)
         if self._mapping is not None:
             self._mapping.resize(size)
         self.size = size

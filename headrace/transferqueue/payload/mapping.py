@@ -18,12 +18,14 @@ _HERE, _OF_FILE = 0xC0, 0x20
 """Bits of the last byte of a pagemap entry: in memory or swapped out; a page of a file."""
 
 
-def populate(mapping: mmap.mmap, start: int, end: int) -> None:
-    """Maps the pages of a large stretch by one call instead of a fault for each few."""
-    if end - start >= _LARGE_BYTES:
-        first = start // mmap.PAGESIZE * mmap.PAGESIZE
-        with suppress(OSError):
-            mapping.madvise(_POPULATE_READ, first, end - first)
+def populate(mapping: mmap.mmap, start: int, end: int) -> bool:
+    """Maps the pages of a stretch by one call instead of a fault for each few; False: it is too short."""
+    if end - start < _LARGE_BYTES:
+        return False
+    first = start // mmap.PAGESIZE * mmap.PAGESIZE
+    with suppress(OSError):
+        mapping.madvise(_POPULATE_READ, first, end - first)
+    return True
 
 
 class FileMapping:

@@ -50,10 +50,10 @@ def is_whole(path: Path, offset: int, length: int, checksum: int) -> bool:
 
 
 class SegmentReader:
-    """Maps each file once, whatever segments it is in turn; `watch`: hears of every view that is made."""
+    """Maps each file once, whatever segments it is in turn; `views` hears of every one that is made."""
 
-    def __init__(self, directory: Path, *, watched: bool = False) -> None:
-        self.views = Views(self._refresh) if watched else None
+    def __init__(self, directory: Path, views: Views | None = None) -> None:
+        self._views = views
         self._directory = directory
         self._files: dict[int, tuple[int, FileMapping]] = {}
         """By inode: a descriptor and the mapping."""
@@ -64,13 +64,18 @@ class SegmentReader:
         mapping = self._names.get(reference.segment) or self._open(reference.segment)
         mapping.expect(reference.offset, reference.length)
         view = mapping.view()
-        if self.views is not None:
-            self.views.watch(view, reference.segment)
+        if self._views is not None:
+            self._views.watch(view, reference.segment)
         try:
             block = pa.py_buffer(view).slice(reference.offset, reference.length)
             return pa.ipc.open_stream(block).read_next_batch()
         except (pa.ArrowException, ValueError, StopIteration) as error:
             raise PayloadError(f"{reference} holds no block: {error}") from error
+
+    def refresh(self, segment: str) -> None:
+        """See `FileMapping.refresh`; nobody looks at the segment."""
+        if segment in self._names:
+            self._names[segment].refresh()
 
     def forget_unlinked(self) -> None:
         """Lets go of files that the controller has unlinked; views that are in use stay valid."""
@@ -109,7 +114,3 @@ class SegmentReader:
         self._names.pop(mapping.name, None)
         mapping.name = name
         return mapping if mapping.size == status.st_size else None
-
-    def _refresh(self, segment: str) -> None:
-        if segment in self._names:
-            self._names[segment].refresh()

@@ -15,10 +15,9 @@ import numpy as np
 
 
 class Views:
-    """Counts the views of one client; `refresh(segment)` is called before a segment is reported."""
+    """Counts the views of one client."""
 
-    def __init__(self, refresh: Callable[[str], object]) -> None:
-        self._refresh = refresh
+    def __init__(self) -> None:
         self._answers: dict[str, int] = {}
         self._open: dict[str, int] = {}
         self._ended: deque[str] = deque()
@@ -41,8 +40,11 @@ class Views:
         self._open[segment] = self._open.get(segment, 0) + 1
         weakref.finalize(view, self._ended.append, segment).atexit = False
 
-    def let_go(self) -> dict[str, int]:
-        """By segment that nothing looks at any more: answers that had named it since the last report."""
+    def let_go(self, refresh: Callable[[str], object]) -> dict[str, int]:
+        """By segment that nothing looks at any more: answers that had named it since the last report.
+
+        `refresh` is called with each of them before.
+        """
         quiet: set[str] = set()
         while self._ended:
             segment = self._ended.popleft()
@@ -54,7 +56,7 @@ class Views:
             self._answers.pop(segment, None)
         quiet -= self._inherited
         for segment in quiet:
-            self._refresh(segment)
+            refresh(segment)
         return {segment: self._answers.pop(segment) for segment in quiet if segment in self._answers}
 
     def inherit(self) -> None:

@@ -23,6 +23,7 @@ SEGMENT_BYTES = 32 << 20
 _FIRST_BYTES = 4 << 20
 _FILES_PER_SIZE = 8
 """Fresh files of one size: few data go through small files, which come back sooner, and much through few."""
+_TOO_LARGE = 4
 _OPEN_FILES = 32
 """Files that stay open for when they are spares."""
 
@@ -109,7 +110,10 @@ class SegmentWriter:
         return file
 
     def _spare(self, name: str, length: int) -> PayloadFile | None:
-        """The smallest spare that has room, or the largest, made larger; None: there is none."""
+        """The smallest spare that has room, or the largest, made larger; None: there is none.
+
+        One that is far too large gives memory back.
+        """
         with os.scandir(self._directory) as entries:
             found = [
                 (entry.stat().st_size, entry.path)
@@ -122,8 +126,11 @@ class SegmentWriter:
             except FileNotFoundError:
                 continue
             file = self._reopen(self._directory / name)
+            room = max(length, self._segment_bytes)
             if size < length:
-                file.grow(_with_slack(length))
+                file.resize(_with_slack(length))
+            elif size > _TOO_LARGE * room:
+                file.resize(room)
             return file
         return None
 
