@@ -17,7 +17,6 @@ from headrace.transferqueue.arrays import (
     aligned_lengths,
     arrow_schema,
     greatest,
-    same_bytes,
     smallest,
     to_arrays,
 )
@@ -32,7 +31,7 @@ from headrace.transferqueue.payload.gather import gather
 from headrace.transferqueue.payload.writing import SegmentWriter
 from headrace.transferqueue.reading import BlockReader
 from headrace.transferqueue.records import Publication
-from headrace.transferqueue.rows import Lease, Rows, pick
+from headrace.transferqueue.rows import Lease, Rows
 from headrace.transferqueue.schema import TableSpec
 from headrace.transferqueue.stats import Stats
 from headrace.transferqueue.wire import pack, pack_floats, pack_ints, unpack, unpack_ints
@@ -336,17 +335,16 @@ class Client:
         self, table: str, batch: pa.RecordBatch, uids: np.ndarray, answer: Mapping[str, Any]
     ) -> None:
         """Raises WriteConflict unless the cells that are there already hold the same bytes as `batch`."""
-        position = {uid: index for index, uid in enumerate(uids.tolist())}
-        written = unpack_ints(answer["written"])
+        index = {uid: index for index, uid in enumerate(uids.tolist())}
+        written = np.array(unpack_ints(answer["written"]), np.int64)
+        mine = np.array([index[uid] for uid in written.tolist()], np.int64)
         for piece in await self._reader.pieces(answer):
-            there, places = piece.batch, piece.positions.tolist()
-            mine = np.array([position[written[place]] for place in places], np.int64)
-            for name in set(there.schema.names) & set(batch.schema.names):
-                if not same_bytes(pick(there.column(name), piece.indices), pick(batch.column(name), mine)):
-                    raise WriteConflict(
-                        f"column {name!r} of table {table!r} is written already with other bytes, in one of "
-                        f"the rows {[written[place] for place in places][:8]}; a cell is written once"
-                    )
+            name = piece.differs(batch, mine)
+            if name is not None:
+                raise WriteConflict(
+                    f"column {name!r} of table {table!r} is written already with other bytes, in one of "
+                    f"the rows {written[piece.positions[:8]].tolist()}; a cell is written once"
+                )
 
     async def _rows(self, spec: TableSpec, task: str, body: Mapping[str, Any]) -> Rows:
         self._reader.forget_unlinked()
@@ -383,9 +381,8 @@ class Client:
 
     def _hand_back(self, body: Mapping[str, Any]) -> None:
         self._held.pop(body["lease"], None)
-        self._connection.post(
-            "release", _handing_back(body["table"], body["lease"], "the asker was cancelled")
-        )
+        back = _handing_back(body["table"], body["lease"], "the asker was cancelled")
+        self._connection.post("release", back)
 
 
 def _handing_back(table: str, lease: int, reason: str) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from headrace.transferqueue import Client, Column, Controller, TableSpec, Task, WaitTimeout
+from headrace.transferqueue import Client, Column, Controller, StorageUnit, TableSpec, Task, WaitTimeout
 
 Make = Callable[..., Any]
 SIZE = 4 << 20
@@ -246,6 +246,55 @@ async def test_a_reader_killed_with_kill_9_costs_no_more_than_the_limit(
     assert first in files(tmp_path / "queue")
     await writer.evict("victim", "killed")
     assert first not in files(tmp_path / "queue")
+
+
+async def test_a_writer_killed_with_kill_9_leaves_no_file_once_it_is_evicted(
+    controller: Controller, connect: Make, tmp_path: Path
+) -> None:
+    reader = await connect("r")
+    await reader.create(table())
+    code = (
+        "import sys, numpy as np; from headrace.transferqueue import BlockingClient\n"
+        "queue = BlockingClient.connect(sys.argv[1], holder='victim')\n"
+        "for uid in range(4):\n"
+        f"    queue.put('t', [uid], {{'x': np.full((1, {SIZE}), uid, np.int8)}}, groups=[uid])\n"
+        "    print(uid, flush=True); sys.stdin.readline()"
+    )
+    victim = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", code, controller.address, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    assert victim.stdout is not None and victim.stdin is not None
+    view = np.empty((1, 0), np.int8)
+    for uid in range(4):
+        assert int(await victim.stdout.readline()) == uid
+        view = await take(reader)
+        victim.stdin.write(b"\n" if uid < 3 else b"")
+    victim.send_signal(signal.SIGKILL)
+    await victim.wait()
+    await reader.stats()
+    assert any(name.endswith(".spare") for name in files(tmp_path / "queue"))
+    await reader.evict("victim", "killed")
+    assert files(tmp_path / "queue") == {}
+    assert view[0, :3].tolist() == [3, 3, 3]
+
+
+async def test_a_reader_of_another_node_gets_the_bytes_of_its_lease(
+    controller: Controller, connect: Make, tmp_path: Path
+) -> None:
+    writer = await connect("w")
+    await writer.create(table())
+    async with (
+        StorageUnit(tmp_path / "queue", controller.address, node=""),
+        StorageUnit(tmp_path / "c", controller.address, node="c"),
+        await Client.connect(controller.address, holder="r", node="c") as reader,
+    ):
+        kept = []
+        for uid in range(8):
+            await put(writer, uid)
+            kept.append((await take(reader))[0, :2].tolist())
+        await reader.stats()
+        assert kept == [[uid, uid] for uid in range(8)]
+        assert len(files(tmp_path / "queue")) <= 4
 
 
 async def test_a_reader_that_waits_reports_by_its_pulse(connect: Make, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from headrace.transferqueue.arrays import same_bytes
 from headrace.transferqueue.errors import PayloadError
 from headrace.transferqueue.rows import pick
 
@@ -17,6 +18,15 @@ class Piece:
     batch: pa.RecordBatch
     positions: np.ndarray
     indices: np.ndarray
+
+    def differs(self, batch: pa.RecordBatch, rows: np.ndarray) -> str | None:
+        """A column with other bytes in `batch`, where the lease's row at `p` is at `rows[p]`; None: none."""
+        for name in self.batch.schema.names:
+            if name in batch.schema.names:
+                here = pick(self.batch.column(name), self.indices)
+                if not same_bytes(here, pick(batch.column(name), rows[self.positions])):
+                    return name
+        return None
 
 
 def gather(names: Sequence[str], pieces: Sequence[Piece], rows: int) -> dict[str, pa.Array]:

@@ -6,6 +6,8 @@ no file; `refresh` lets go of such pages, and is called while nobody looks.
 
 import mmap
 import os
+import weakref
+from collections.abc import Callable
 from contextlib import suppress
 
 import numpy as np
@@ -35,12 +37,22 @@ class FileMapping:
         self.name = name
         self.size = size
         self._mapping = mmap.mmap(file, size, access=mmap.ACCESS_COPY)
+        self._address = np.frombuffer(self._mapping, np.uint8).ctypes.data
+        self._view: Callable[[], np.ndarray | None] = lambda: None
         self._populated = 0
         self._seen = (size, 0)
 
-    def view(self) -> np.ndarray:
-        """uint8 [size]; it keeps the mapping for as long as it is there."""
-        return np.frombuffer(self._mapping, np.uint8)
+    def view(self, watch: Callable[[np.ndarray], object]) -> np.ndarray:
+        """uint8 [size]; it keeps the mapping for as long as it is there.
+
+        It is one object as long as somebody has it; `watch` hears of it when it is made.
+        """
+        view = self._view()
+        if view is None:
+            view = np.frombuffer(self._mapping, np.uint8)
+            self._view = weakref.ref(view)
+            watch(view)
+        return view
 
     def expect(self, offset: int, length: int) -> None:
         """Somebody is about to look at this stretch."""
@@ -60,7 +72,7 @@ class FileMapping:
 
     def _is_written(self, start: int, end: int) -> bool:
         """Whether one of these pages has become this process's own; True where that cannot be known."""
-        first = self.view().ctypes.data // mmap.PAGESIZE
+        first = self._address // mmap.PAGESIZE
         raw = bytearray((end - start) * _ENTRY_BYTES)
         try:
             file = os.open("/proc/self/pagemap", os.O_RDONLY | os.O_CLOEXEC)

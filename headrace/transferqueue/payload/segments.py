@@ -8,8 +8,10 @@ is written again it is another segment, and a view outlives the file, since it h
 import os
 import zlib
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 
 from headrace.transferqueue.errors import PayloadError
@@ -62,11 +64,9 @@ class SegmentReader:
     def read(self, reference: Reference) -> pa.RecordBatch:
         """The batch of a block, as views of the mapping; PayloadError when the segment is gone."""
         mapping = self._names.get(reference.segment) or self._open(reference.segment)
-        mapping.expect(reference.offset, reference.length)
-        view = mapping.view()
-        if self._views is not None:
-            self._views.watch(view, reference.segment)
         try:
+            mapping.expect(reference.offset, reference.length)
+            view = mapping.view(partial(self._watch, reference.segment))
             block = pa.py_buffer(view).slice(reference.offset, reference.length)
             return pa.ipc.open_stream(block).read_next_batch()
         except (pa.ArrowException, ValueError, StopIteration) as error:
@@ -90,6 +90,10 @@ class SegmentReader:
             os.close(file)
         self._files.clear()
         self._names.clear()
+
+    def _watch(self, segment: str, view: np.ndarray) -> None:
+        if self._views is not None:
+            self._views.watch(view, segment)
 
     def _open(self, name: str) -> FileMapping:
         path = self._directory / name
