@@ -1,6 +1,6 @@
 """What a put, a lease or a commit must satisfy beyond types, given what the table holds already."""
 
-from headrace.transferqueue.errors import LeaseLost, RowsGone, SchemaError, StepRefused
+from headrace.transferqueue.errors import LeaseLost, Refused, RowsGone, SchemaError, StepRefused
 from headrace.transferqueue.flow import Flow
 from headrace.transferqueue.ledger import Ledger
 from headrace.transferqueue.records import Entry, Row, Unit
@@ -36,9 +36,22 @@ def check_lengths(entry: Entry, rows: list[Row]) -> None:
                 )
 
 
+def check_done(flow: Flow, rows: list[Row]) -> None:
+    """Refused where an ack is not how the task ends rows, or where it has not written what it owes."""
+    task, owed = flow.task, flow.writes
+    if task.kind == "train":
+        raise Refused(f"train task {task.name!r} ends its rows with commit(step), not with ack")
+    bare = [row.uid for row in rows if row.written & owed != owed and not row.consumed]
+    if bare:
+        raise Refused(
+            f"rows {bare[:8]} lack what task {task.name!r} owes ({', '.join(task.writes)}): "
+            "put it before the ack, or release the rows"
+        )
+
+
 def held_rows(shelf: Shelf, ledger: Ledger, flow: Flow, uids: list[int], holder: str) -> list[Row]:
     """The rows that a step names; RowsGone where one was trained on, LeaseLost where another holds it."""
-    again = [uid for uid in uids if ledger.is_gone(uid) and not ledger.was_dropped(uid)]
+    again = [uid for uid in ledger.gone(uids) if not ledger.was_dropped(uid)]
     again += [uid for uid in uids if uid in shelf.rows and shelf.rows[uid].consumed]
     if again:
         ledger.duplicated += len(again)

@@ -118,7 +118,7 @@ class Chronicle:
             and not is_whole(self._directory / block.segment, block.offset, block.length, block.checksum)
         ]
         lost = {id(block) for block in torn}
-        rows = [row for row in _rows_of(table) if any(id(block) in lost for block, _ in row.cells)]
+        rows = [row for row in _rows_of(table) if any(id(block) in lost for block in row.blocks)]
         used = [row for row in rows if row.consumed]
         if used and table.spec.train is not None:
             checkpointed(table, table.spec.train.name, max(row.step for row in used) + 1)
@@ -156,7 +156,7 @@ def blocks_of(table: Table) -> Iterator[Block]:
     """Every block that rows of the table need, once."""
     seen: set[int] = set()
     for row in _rows_of(table):
-        for block, _ in row.cells:
+        for block in row.blocks:
             if id(block) not in seen:
                 seen.add(id(block))
                 yield block

@@ -5,10 +5,12 @@ lot exactly while every member that the task is not done with is ready.
 """
 
 from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, cast
 
 from headrace.transferqueue.errors import SchemaError
 from headrace.transferqueue.records import NOTHING, Group, Held, Row
-from headrace.transferqueue.samplers.base import Ask, Lot, Sampler, Setting, rows_of
+from headrace.transferqueue.samplers.base import Ask, Sampler, Setting
 from headrace.transferqueue.samplers.choice import choose
 from headrace.transferqueue.schema import Task
 from headrace.transferqueue.staleness import Window
@@ -23,11 +25,13 @@ class Flow:
         self.bit = 1 << index
         self.reads = reads
         self.writes = writes
+        self.whole = task.needs_full_group
         self.pending = 0
         self.ready = 0
         self.leased: Counter[str] = Counter()
         gated = window if task.kind != "work" else None
-        self.sampler: Sampler = choose(task, Setting(is_ready=self._is_ready, bit=self.bit, window=gated))
+        is_ready: Callable[[Any], bool] = self._is_lot if self.whole else self._is_ready
+        self.sampler: Sampler = choose(task, Setting(is_ready=is_ready, bit=self.bit, window=gated))
 
     def ask(self, version: int, rank: int | None, *, ended: bool) -> Ask:
         """SchemaError on a rank that the task's sampler has no use for, or lacks."""
@@ -42,107 +46,118 @@ class Flow:
             )
         return Ask(version=version, rank=rank, ended=ended)
 
-    def head(self, ask: Ask) -> Lot | None:
-        """The lot to lease next; None: none may be leased now."""
-        return self.sampler.head(ask)
+    def heads(self, ask: Ask, most: int) -> list[Row]:
+        """The rows to lease next: up to `most`, or those of one whole group; none may be leased now: []."""
+        if not self.whole:
+            return cast(list[Row], self.sampler.heads(ask, most))
+        groups = cast(list[Group], self.sampler.heads(ask, 1))
+        return [row for group in groups for row in group.rows.values() if row.ready & self.bit]
 
-    def taken(self, rows: list[Row], ask: Ask) -> None:
-        """The rows of the head are about to be leased."""
-        self.sampler.taken(rows[0].group if self.task.needs_full_group else rows[0], ask)
+    def join(self, rows: Sequence[Row]) -> None:
+        """New rows, not yet ready."""
+        self.pending += len(rows)
+        if self.whole:
+            for row in rows:
+                row.group.pending[self.index] += 1
 
-    def rows_of(self, lot: Lot) -> list[Row]:
-        return rows_of(lot, self.bit)
-
-    def join(self, row: Row) -> None:
-        """A new row, not yet ready."""
-        self.pending += 1
-        row.group.pending[self.index] += 1
-
-    def offer(self, row: Row) -> bool:
-        """Makes a row ready once all that the task reads is there; True: a lot became ready by it."""
-        if (
-            row.written & self.reads != self.reads
-            or (row.ready | row.leased | row.done | row.parked) & self.bit
-        ):
-            return False
-        row.ready |= self.bit
-        self.ready += 1
-        row.group.ready[self.index] += 1
-        if self.task.needs_full_group:
-            return self._offer_group(row.group)
-        self.sampler.push(row)
-        return True
+    def offer(self, rows: Iterable[Row]) -> bool:
+        """Makes rows ready that have all that the task reads; True: a lot became ready by it."""
+        reads, bit = self.reads, self.bit
+        fresh = [
+            row
+            for row in rows
+            if row.written & reads == reads and not (row.ready | row.leased | row.done | row.parked) & bit
+        ]
+        for row in fresh:
+            row.ready |= bit
+        self.ready += len(fresh)
+        if self.whole:
+            for row in fresh:
+                row.group.ready[self.index] += 1
+            return self._offer_groups(fresh)
+        self.sampler.push(fresh)
+        return bool(fresh)
 
     def requeue(self, row: Row) -> None:
         """The row's place in the order has changed."""
         if row.ready & self.bit:
-            self.sampler.push(row.group if self.task.needs_full_group else row)
+            self.sampler.push([row.group if self.whole else row])
 
-    def take(self, row: Row, held: Held) -> None:
-        self._unready(row)
-        row.leased |= self.bit
-        row.leases = {**row.leases, self.index: held} if row.leases else {self.index: held}
-        held.rows[row.uid] = row
-        self.leased[held.holder] += 1
+    def take(self, rows: Sequence[Row], held: Held, ask: Ask) -> None:
+        """Leases ready rows, the heads or a part of a step that is gone through again."""
+        self.sampler.taken([rows[0].group] if self.whole else rows, ask)
+        bit, index = self.bit, self.index
+        alone = {index: held}
+        self._unready(rows)
+        for row in rows:
+            row.leased |= bit
+            row.leases = {**row.leases, index: held} if row.leases else alone
+            held.rows[row.uid] = row
+        self.leased[held.holder] += len(rows)
 
-    def give_back(self, row: Row) -> Held:
-        """Takes the row out of its lease; what follows is `offer`, `finish` or `leave`."""
-        row.leased &= ~self.bit
-        held = row.leases[self.index]
-        others = {task: other for task, other in row.leases.items() if other is not held}
-        row.leases = others or NOTHING
-        del held.rows[row.uid]
-        self.leased[held.holder] -= 1
+    def give_back(self, held: Held, rows: Sequence[Row]) -> None:
+        """Takes rows out of their lease; what follows is `offer`, `finish` or `leave`."""
+        bit, index = self.bit, self.index
+        for row in rows:
+            row.leased ^= bit
+            shared = len(row.leases) > 1
+            row.leases = {i: other for i, other in row.leases.items() if i != index} if shared else NOTHING
+            del held.rows[row.uid]
+        self.leased[held.holder] -= len(rows)
         if not self.leased[held.holder]:
             del self.leased[held.holder]
-        return held
 
     def reopen(self, row: Row) -> None:
         """What the task had finished is to be done again; `offer` follows."""
         row.done &= ~self.bit
-        self.join(row)
+        self.join([row])
 
     def withdraw(self, row: Row) -> None:
         """The row is no longer ready, if it was."""
         if row.ready & self.bit:
-            self._unready(row)
+            self._unready([row])
 
-    def finish(self, row: Row) -> bool:
-        """The task is done with the row; True: its group became a lot by it."""
-        row.done |= self.bit
-        return self._depart(row)
+    def finish(self, rows: Sequence[Row]) -> bool:
+        """The task is done with the rows; True: a group became a lot by it."""
+        for row in rows:
+            row.done |= self.bit
+        return self._depart(rows)
 
     def leave(self, row: Row) -> bool:
         """The row leaves the table unfinished; True: its group became a lot by it."""
         if row.done & self.bit:
             return False
-        if row.ready & self.bit:
-            self._unready(row)
-        return self._depart(row)
+        self.withdraw(row)
+        return self._depart([row])
 
     def is_exhausted(self, holder: str) -> bool:
         """Whether no row is left; those that a trainer holds itself will not come to it again."""
         own = self.leased.get(holder, 0) if self.task.kind == "train" else 0
         return self.pending == own
 
-    def _depart(self, row: Row) -> bool:
-        self.sampler.forget(row)
-        self.pending -= 1
-        row.group.pending[self.index] -= 1
-        return self.task.needs_full_group and self._offer_group(row.group)
-
-    def _unready(self, row: Row) -> None:
-        row.ready &= ~self.bit
-        self.ready -= 1
-        row.group.ready[self.index] -= 1
-
-    def _offer_group(self, group: Group) -> bool:
-        if not self._is_ready(group):
+    def _depart(self, rows: Sequence[Row]) -> bool:
+        self.sampler.forget(rows)
+        self.pending -= len(rows)
+        if not self.whole:
             return False
-        self.sampler.push(group)
-        return True
+        for row in rows:
+            row.group.pending[self.index] -= 1
+        return self._offer_groups(rows)
 
-    def _is_ready(self, lot: Lot) -> bool:
-        if isinstance(lot, Row):
-            return bool(lot.ready & self.bit)
-        return 0 < lot.pending[self.index] == lot.ready[self.index]
+    def _unready(self, rows: Sequence[Row]) -> None:
+        self.ready -= len(rows)
+        for row in rows:
+            row.ready ^= self.bit
+            if self.whole:
+                row.group.ready[self.index] -= 1
+
+    def _offer_groups(self, rows: Sequence[Row]) -> bool:
+        lots = [group for group in dict.fromkeys(row.group for row in rows) if self._is_lot(group)]
+        self.sampler.push(lots)
+        return bool(lots)
+
+    def _is_ready(self, row: Row) -> bool:
+        return bool(row.ready & self.bit)
+
+    def _is_lot(self, group: Group) -> bool:
+        return 0 < group.pending[self.index] == group.ready[self.index]

@@ -36,7 +36,14 @@ MODULES = (
         "staleness",
         "table",
     ),
-    *("samplers.base", "samplers.balanced", "samplers.keys", "samplers.ordered", "samplers.replay"),
+    *(
+        "samplers.base",
+        "samplers.arrivals",
+        "samplers.balanced",
+        "samplers.keys",
+        "samplers.ordered",
+        "samplers.replay",
+    ),
 )
 """Where the classes of a state may be defined, below this package."""
 

@@ -58,14 +58,17 @@ class Leases:
         return held
 
     def rows(self, held: Held, uids: Iterable[int] | None) -> list[Row]:
-        """The rows of a lease, or those named; LeaseLost where it does not hold one."""
+        """The rows of a lease, or those named, each once; LeaseLost where it does not hold one."""
         if uids is None:
             return list(held.rows.values())
-        uids = list(uids)
-        missing = [uid for uid in uids if uid not in held.rows]
-        if missing:
-            raise LeaseLost(f"lease {held.id} does not hold rows {missing[:8]}; nothing was changed")
-        return [held.rows[uid] for uid in uids]
+        uids = list(dict.fromkeys(uids))
+        try:
+            return [held.rows[uid] for uid in uids]
+        except KeyError:
+            missing = [uid for uid in uids if uid not in held.rows]
+            raise LeaseLost(
+                f"lease {held.id} does not hold rows {missing[:8]}; nothing was changed"
+            ) from None
 
     def renew(self, now: float, lease: int) -> bool:
         """Moves a deadline; False: the lease has ended."""

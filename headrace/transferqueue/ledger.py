@@ -4,8 +4,9 @@ Invariant: every row ever created is either in the table or counted here once, s
 difference of counts and not an opinion.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -27,20 +28,22 @@ class RangeSet:
         at = bisect_right(self._starts, value) - 1
         return at >= 0 and value < self._ends[at]
 
+    def common(self, values: Sequence[int]) -> list[int]:
+        """Those of `values` that are in the set."""
+        if not values or not self._touches(min(values), max(values)):
+            return []
+        return [value for value in values if value in self]
+
     def add(self, value: int) -> None:
-        at = bisect_right(self._starts, value)
-        if at and value < self._ends[at - 1]:
-            return
-        after = at < len(self._starts) and self._starts[at] == value + 1
-        if at and self._ends[at - 1] == value:
-            self._ends[at - 1] = self._ends.pop(at) if after else value + 1
-            if after:
-                del self._starts[at]
-        elif after:
-            self._starts[at] = value
+        self._add_run(value, value + 1)
+
+    def update(self, values: Sequence[int]) -> None:
+        """Adds values that differ from each other."""
+        if values and max(values) - min(values) + 1 == len(values):
+            self._add_run(min(values), max(values) + 1)
         else:
-            self._starts.insert(at, value)
-            self._ends.insert(at, value + 1)
+            for value in values:
+                self.add(value)
 
     def discard(self, value: int) -> None:
         if value not in self:
@@ -51,6 +54,19 @@ class RangeSet:
         kept = [part for part in parts if part[0] < part[1]]
         self._starts[at : at + 1] = [part[0] for part in kept]
         self._ends[at : at + 1] = [part[1] for part in kept]
+
+    def _touches(self, least: int, greatest: int) -> bool:
+        return bisect_right(self._ends, least) < bisect_right(self._starts, greatest)
+
+    def _add_run(self, start: int, end: int) -> None:
+        """Adds [start, end), which swallows the runs that it overlaps or adjoins."""
+        first = bisect_left(self._ends, start)
+        last = bisect_right(self._starts, end)
+        if first < last:
+            start = min(start, self._starts[first])
+            end = max(end, self._ends[last - 1])
+        self._starts[first:last] = [start]
+        self._ends[first:last] = [end]
 
 
 class Ledger:
@@ -78,6 +94,10 @@ class Ledger:
 
     def is_gone(self, uid: int) -> bool:
         return uid in self._gone
+
+    def gone(self, uids: Sequence[int]) -> list[int]:
+        """Those of `uids` whose rows have been and gone."""
+        return self._gone.common(uids)
 
     def was_dropped(self, uid: int) -> bool:
         return uid in self._dropped_uids
@@ -141,10 +161,10 @@ class Ledger:
             del self.quarantine[next(iter(self.quarantine))]
         self._gone.add(uid)
 
-    def retire(self, row: Row) -> None:
-        """A row that every task is done with."""
-        self.finished += not row.consumed
-        self._gone.add(row.uid)
+    def retire(self, rows: Sequence[Row]) -> None:
+        """Rows that every task is done with."""
+        self.finished += sum(row.step < 0 for row in rows)
+        self._gone.update([row.uid for row in rows])
 
     def lost(self, unconsumed: int) -> int:
         """Rows created and not accounted for, given those in the table that no step has consumed."""

@@ -4,6 +4,8 @@ Each takes its arguments by type from the call and gives the body of the reply, 
 """
 
 from dataclasses import asdict
+from itertools import groupby
+from operator import attrgetter
 from typing import Any
 
 from headrace.transferqueue import rewind as rewinding
@@ -364,7 +366,7 @@ def _lease_body(hub: Hub, table: Table, held: Held) -> Body:
         "lease_s": table.spec.lease_s,
         "uids": pack_ints([row.uid for row in rows]),
         "groups": pack_ints([row.group.number for row in rows]),
-        "attempts": pack_ints([row.failures.get(held.task, 0) + 1 for row in rows]),
+        "attempts": pack_ints([row.failures.get(held.task, 0) + 1 if row.failures else 1 for row in rows]),
         "versions": pack_ints([row.version for row in rows]),
         "carries": {index: row.carry for index, row in enumerate(rows) if row.carry is not None},
         "blocks": blocks,
@@ -378,14 +380,17 @@ ALL_COLUMNS = -1
 
 def places(rows: list[Row], columns: int) -> list[list[Any]]:
     """Where the cells are: per block its reference, positions in `rows` and indices in the block."""
-    places: dict[int, tuple[Block, list[int], list[int]]] = {}
-    for position, row in enumerate(rows):
-        for block, index in row.cells:
+    places: dict[Block, tuple[list[int], list[int]]] = {}
+    end = 0
+    for blocks, run in groupby(rows, key=attrgetter("blocks")):
+        members = list(run)
+        start, end = end, end + len(members)
+        for at, block in enumerate(blocks):
             if block.columns & columns:
-                _, positions, indices = places.setdefault(id(block), (block, [], []))
-                positions.append(position)
-                indices.append(index)
+                positions, indices = places.setdefault(block, ([], []))
+                positions.extend(range(start, end))
+                indices.extend([row.indices[at] for row in members])
     return [
         [block.segment, block.offset, block.length, pack_ints(positions), pack_ints(indices), block.node]
-        for block, positions, indices in places.values()
+        for block, (positions, indices) in places.items()
     ]

@@ -20,7 +20,7 @@ def park(table: "Table", node: str) -> None:
     """The node is away: what needs its cells waits."""
     table.away.add(node)
     for row in chain(table.shelf.rows.values(), table.history.kept()):
-        if any(block.node == node for block, _ in row.cells):
+        if any(block.node == node for block in row.blocks):
             _hold_back(table, row)
     table.wake_all()
 
@@ -33,7 +33,7 @@ def unpark(table: "Table", node: str) -> None:
             row.parked = 0
             _hold_back(table, row)
             for flow in [] if row.kept else table.flows.values():
-                flow.offer(row)
+                flow.offer([row])
     table.wake_all()
 
 
@@ -49,7 +49,7 @@ def parked_rows(table: "Table") -> dict[str, int]:
     counts = dict.fromkeys(sorted(table.away), 0)
     for row in table.shelf.rows.values() if counts else ():
         if row.parked & ~row.done:
-            for node in {block.node for block, _ in row.cells} & counts.keys():
+            for node in {block.node for block in row.blocks} & counts.keys():
                 counts[node] += 1
     return counts
 
@@ -62,7 +62,7 @@ def parked_for(table: "Table", flow: "Flow") -> int:
 
 def _hold_back(table: "Table", row: Row) -> None:
     away = 0
-    for block, _ in row.cells:
+    for block in row.blocks:
         away |= block.columns if block.node in table.away else 0
     for flow in table.flows.values():
         if flow.reads & away:

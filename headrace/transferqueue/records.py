@@ -15,10 +15,6 @@ NOTHING: Mapping[Any, Any] = MappingProxyType({})
 """Shared by all rows until they have something of their own: a table holds many rows."""
 
 
-def _nothing() -> Mapping[Any, Any]:
-    return NOTHING
-
-
 @dataclass(slots=True, kw_only=True, eq=False)
 class Block:
     """Cells of several rows, written at once: one record batch in a segment."""
@@ -60,26 +56,27 @@ class Unit:
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class Group:
-    """Rows of one prompt, and how many of them each task still waits for."""
+    """Rows of one prompt, and how many of them each task still waits for that leases whole groups."""
 
     number: int
     serial: int
     unit: Unit | None
     """Set where whole groups are the units, or where no task trains and units are not counted."""
-    rows: "dict[int, Row]" = field(default_factory=dict)
-    pending: list[int] = field(default_factory=list)
+    rows: "dict[int, Row]"
+    pending: list[int]
     """By task: rows not done with."""
-    ready: list[int] = field(default_factory=list)
+    ready: list[int]
     """By task: rows that may be leased now."""
     kept: int = 0
     """Rows that left the table and may come back; its number stays taken."""
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
+@dataclass(slots=True, init=False, eq=False)
 class Row:
     """One sample; `written` has the bits of its columns, the next four those of tasks.
 
-    Its mappings and `cells` are replaced as a whole, never changed in place.
+    Its mappings and tuples are replaced as a whole, never changed in place, so that rows which move together
+    share them. Rows are made by the thousand, hence the constructor by hand.
     """
 
     uid: int
@@ -87,33 +84,54 @@ class Row:
     group: Group
     unit: Unit
     created_s: float
-    written: int = 0
-    ready: int = 0
-    leased: int = 0
-    done: int = 0
-    parked: int = 0
+    written: int
+    ready: int
+    leased: int
+    done: int
+    parked: int
     """Those that read cells on a node that is away."""
-    version: int = -1
-    carry: bytes | None = None
+    version: int
+    carry: bytes | None
     """Packed by the client that handed the row back; never decoded here."""
-    newest: int = -1
+    newest: int
     """Greatest version of its tokens; `version` is the least."""
-    step: int = -1
+    step: int
     """The one that consumed it; -1: none has. It stays while another task still has to read it."""
-    kept: bool = False
+    kept: bool
     """It has left the table, and waits for a checkpoint that covers its step."""
-    cells: tuple[tuple[Block, int], ...] = ()
-    lengths: Mapping[str, int] = field(default_factory=_nothing)
-    figures: Mapping[str, float] = field(default_factory=_nothing)
+    blocks: tuple[Block, ...]
+    """Where its cells are, in the order in which they were written."""
+    indices: tuple[int, ...]
+    """Its place in each of `blocks`."""
+    lengths: Mapping[str, int]
+    figures: Mapping[str, float]
     """Values of the columns by which some task orders its rows."""
-    failures: Mapping[int, int] = field(default_factory=_nothing)
+    failures: Mapping[int, int]
     """Failed leases by task index."""
-    leases: "Mapping[int, Held]" = field(default_factory=_nothing)
+    leases: "Mapping[int, Held]"
     """Who holds it, by task index."""
+
+    def __init__(self, uid: int, serial: int, group: Group, unit: Unit, created_s: float) -> None:
+        self.uid = uid
+        self.serial = serial
+        self.group = group
+        self.unit = unit
+        self.created_s = created_s
+        self.written = self.ready = self.leased = self.done = self.parked = 0
+        self.version = self.newest = self.step = -1
+        self.carry = None
+        self.kept = False
+        self.blocks = self.indices = ()
+        self.lengths = self.figures = self.failures = self.leases = NOTHING
 
     @property
     def consumed(self) -> bool:
         return self.step >= 0
+
+    @property
+    def cells(self) -> tuple[tuple[Block, int], ...]:
+        """Blocks and its place in each."""
+        return tuple(zip(self.blocks, self.indices, strict=True))
 
 
 @dataclass(slots=True, kw_only=True, eq=False)

@@ -38,11 +38,11 @@ def _written_by_tasks(table: Table) -> int:
 def _lost(table: Table, row: Row, node: str) -> int:
     """The columns that went with the node, those written beside them, and all that tasks made from them."""
     columns = 0
-    for block, _ in row.cells:
+    for block in row.blocks:
         columns |= block.columns if block.node == node else 0
     while True:
         more = columns
-        for block, _ in row.cells:
+        for block in row.blocks:
             more |= block.columns if block.columns & columns else 0
         for flow in table.flows.values():
             if flow.writes & columns or (flow.task.kind != "train" and flow.reads & columns):
@@ -68,4 +68,4 @@ def _reissue(table: Table, row: Row, columns: int, reason: str) -> None:
         if row.done & flow.bit:
             flow.reopen(row)
         flow.withdraw(row)
-        flow.offer(row)
+        flow.offer([row])

@@ -79,8 +79,7 @@ def _undo(table: Table, flow: Flow, step: int) -> None:
         flow.reopen(row)
     if table.window is not None:
         table.window.undo([unit.deadline for unit in units.values() if unit.begun])
-    for row in rows:
-        flow.offer(row)
+    flow.offer(rows)
 
 
 def _require_train(table: Table, task: str) -> Flow:

@@ -3,10 +3,16 @@
 Invariant: a cell is written once; a block is freed exactly when the last row that needs it has left.
 """
 
+from collections import Counter
+from collections.abc import Sequence
+from operator import attrgetter
+
 from headrace.transferqueue.errors import Refused, RowsGone, SchemaError, WriteConflict
 from headrace.transferqueue.ledger import Ledger
 from headrace.transferqueue.records import Block, Entry, Group, Row, Unit
 from headrace.transferqueue.schema import TableSpec
+
+_blocks = attrgetter("blocks")
 
 
 class Shelf:
@@ -20,6 +26,10 @@ class Shelf:
         self._spec = spec
         self._ledger = ledger
         self._groups: dict[int, Group] = {}
+        self._uncounted = Unit() if spec.train is None else None
+        self._whole_units = spec.units_are_groups()
+        self._counts = len(spec.tasks) if any(task.needs_full_group for task in spec.tasks) else 0
+        """Counts that a group keeps, one per task; none where no task leases whole groups."""
         self._serials = 0
         self._freed: list[Block] = []
         self._left: list[Row] = []
@@ -42,27 +52,28 @@ class Shelf:
 
     def find(self, uids: list[int]) -> list[Row]:
         """The rows of these uids; RowsGone names those that are not here and why."""
-        missing = [uid for uid in uids if uid not in self.rows]
-        if missing:
+        try:
+            return [self.rows[uid] for uid in uids]
+        except KeyError:
+            missing = [uid for uid in uids if uid not in self.rows]
             ended = self._ledger.is_gone(missing[0])
             raise RowsGone(
                 f"rows {missing[:8]} are not in table {self._spec.name!r}: "
                 + ("they were consumed, dropped or quarantined" if ended else "they were never put")
-            )
-        return [self.rows[uid] for uid in uids]
+            ) from None
 
     def is_new(self, entry: Entry) -> bool:
         """Whether a put with groups creates its rows; refused where only some are new."""
         assert entry.groups is not None
-        known = [uid for uid in entry.uids if uid in self.rows]
-        gone = [uid for uid in entry.uids if self._ledger.is_gone(uid)]
+        gone = self._ledger.gone(entry.uids)
         if gone:
             raise RowsGone(
                 f"rows {gone[:8]} of table {self._spec.name!r} have been and gone; uids are used once"
             )
-        if not known:
+        if self.rows.keys().isdisjoint(entry.uids):
             self._check_new_groups(entry.groups)
             return True
+        known = [uid for uid in entry.uids if uid in self.rows]
         if len(known) < len(entry.uids):
             raise Refused(
                 f"rows {known[:8]} are there already and others of this put are not; put whole groups"
@@ -72,26 +83,14 @@ class Shelf:
             raise WriteConflict(f"rows {moved[:8]} are there already, in other groups")
         return False
 
-    def create(self, now: float, entry: Entry, tasks: int) -> list[Row]:
+    def create(self, now: float, entry: Entry) -> list[Row]:
         """Adds the rows of a put, those of one group together; returns them in the put's order."""
         assert entry.groups is not None
         by_group: dict[int, list[int]] = {}
         for uid, number in zip(entry.uids, entry.groups, strict=True):
             by_group.setdefault(number, []).append(uid)
-        whole = self._spec.units_are_groups()
-        uncounted = Unit() if self._spec.train is None else None
         for number, uids in by_group.items():
-            unit = Unit(rows=len(uids)) if whole else uncounted
-            group = Group(
-                number=number, serial=self._serials, unit=unit, pending=[0] * tasks, ready=[0] * tasks
-            )
-            self._groups[number] = group
-            for uid in uids:
-                row = Row(
-                    uid=uid, serial=self._serials, group=group, unit=unit or Unit(rows=1), created_s=now
-                )
-                self._serials += 1
-                group.rows[uid] = self.rows[uid] = row
+            self._add_group(now, number, uids)
         self._ledger.created += len(entry.uids)
         self._ledger.newest_group = max(self._ledger.newest_group, *by_group)
         return [self.rows[uid] for uid in entry.uids]
@@ -99,18 +98,19 @@ class Shelf:
     def write(self, entry: Entry, rows: list[Row]) -> list[Row]:
         """Adds the cells that are not there yet; returns the rows that changed."""
         block, columns, changed = entry.block, entry.columns, []
+        plain = not (entry.lengths or entry.figures or entry.floors)
+        before: tuple[Block, ...] | None = None
+        after = (block,)
         for index, row in enumerate(rows):
             if row.written & columns == columns:
                 continue
+            if row.blocks is not before:
+                before, after = row.blocks, (*row.blocks, block)
+            row.blocks = after
+            row.indices = (*row.indices, index)
             row.written |= columns
-            row.cells = (*row.cells, (block, index))
-            if entry.lengths:
-                row.lengths = {**row.lengths, **{name: all_[index] for name, all_ in entry.lengths.items()}}
-            if entry.figures:
-                row.figures = {**row.figures, **{name: all_[index] for name, all_ in entry.figures.items()}}
-            if entry.floors is not None and entry.floors[index] >= 0:
-                row.version = entry.floors[index]
-                row.newest = (entry.ceilings or entry.floors)[index]
+            if not plain:
+                _describe(row, entry, index)
             changed.append(row)
         block.columns = columns
         block.live = len(changed)
@@ -120,34 +120,34 @@ class Shelf:
             self._freed.append(block)
         return changed
 
-    def discard(self, row: Row, *, keep: bool = False) -> None:
-        """The row leaves, and with it its claim on its blocks, unless they are to `keep` for it."""
-        del self.rows[row.uid]
-        group = row.group
-        del group.rows[row.uid]
-        row.kept = keep
-        group.kept += keep
-        self._drop_if_empty(group)
-        self.consumed -= row.consumed
-        self._room = True
+    def discard(self, rows: Sequence[Row], *, keep: bool = False) -> None:
+        """Rows leave, and with them their claim on their blocks, unless they are to `keep` for them."""
+        for row in rows:
+            del self.rows[row.uid]
+            group = row.group
+            del group.rows[row.uid]
+            row.kept = keep
+            group.kept += keep
+            if not group.rows:
+                self._drop_if_empty(group)
+            self.consumed -= row.step >= 0
+        self._room = self._room or bool(rows)
         if not keep:
-            self._left.append(row)
-        for block, _ in row.cells:
-            block.live -= 1
-            block.kept += keep
-            if not block.live:
-                self.bytes -= block.length
-            self._free_if_unused(block)
+            self._left += rows
+        for blocks, count in Counter(map(_blocks, rows)).items():
+            for block in blocks:
+                block.kept += count * keep
+                self._unclaim(block, count)
 
     def unwrite(self, row: Row, columns: int, labels: set[str]) -> None:
         """Cells are gone: the row is as before they were written; `labels` name the lengths that go too."""
-        for block, _ in row.cells:
+        rest = []
+        for block, index in row.cells:
             if block.columns & columns:
-                block.live -= 1
-                if not block.live:
-                    self.bytes -= block.length
-                self._free_if_unused(block)
-        row.cells = tuple(cell for cell in row.cells if not cell[0].columns & columns)
+                self._unclaim(block, 1)
+            else:
+                rest.append((block, index))
+        row.blocks, row.indices = tuple(block for block, _ in rest), tuple(index for _, index in rest)
         row.lengths = {label: length for label, length in row.lengths.items() if label not in labels}
         row.written &= ~columns
 
@@ -157,7 +157,7 @@ class Shelf:
         row.group.kept -= 1
         self._left.append(row)
         self._drop_if_empty(row.group)
-        for block, _ in row.cells:
+        for block in row.blocks:
             block.kept -= 1
             self._free_if_unused(block)
 
@@ -166,7 +166,7 @@ class Shelf:
         row.kept = False
         row.group.kept -= 1
         row.group.rows[row.uid] = self.rows[row.uid] = row
-        for block, _ in row.cells:
+        for block in row.blocks:
             block.kept -= 1
             block.live += 1
             if block.live == 1:
@@ -178,15 +178,44 @@ class Shelf:
         self._freed, self._room, self._left = [], False, []
         return freed, room, left
 
+    def _add_group(self, now: float, number: int, uids: list[int]) -> None:
+        unit = Unit(rows=len(uids)) if self._whole_units else self._uncounted
+        zeros = [0] * self._counts
+        group = Group(
+            number=number, serial=self._serials, unit=unit, rows={}, pending=zeros, ready=zeros.copy()
+        )
+        self._groups[number] = group
+        for uid in uids:
+            row = Row(uid, self._serials, group, unit or Unit(rows=1), now)
+            group.rows[uid] = self.rows[uid] = row
+            self._serials += 1
+
     def _drop_if_empty(self, group: Group) -> None:
         if not group.rows and not group.kept:
             del self._groups[group.number]
+
+    def _unclaim(self, block: Block, rows: int) -> None:
+        block.live -= rows
+        if not block.live:
+            self.bytes -= block.length
+            self._free_if_unused(block)
 
     def _free_if_unused(self, block: Block) -> None:
         if not block.live and not block.kept:
             self._freed.append(block)
 
     def _check_new_groups(self, numbers: list[int]) -> None:
-        known = sorted({number for number in numbers if number in self._groups})
-        if known:
+        if not self._groups.keys().isdisjoint(numbers):
+            known = sorted({number for number in numbers if number in self._groups})
             raise Refused(f"groups {known[:8]} are there already; a group is put whole, by one put")
+
+
+def _describe(row: Row, entry: Entry, index: int) -> None:
+    """Keeps what the put says of a row beside its cells."""
+    if entry.lengths:
+        row.lengths = {**row.lengths, **{name: all_[index] for name, all_ in entry.lengths.items()}}
+    if entry.figures:
+        row.figures = {**row.figures, **{name: all_[index] for name, all_ in entry.figures.items()}}
+    if entry.floors is not None and entry.floors[index] >= 0:
+        row.version = entry.floors[index]
+        row.newest = (entry.ceilings or entry.floors)[index]

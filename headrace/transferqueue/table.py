@@ -7,11 +7,19 @@ consequences in `effects()`. Time is an argument, in seconds of any monotonic cl
                         └── max_attempts failures ─► quarantined     └── drop(reason) ─► dropped
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import groupby
 from typing import Any
 
-from headrace.transferqueue.checks import check_lengths, check_versions, held_rows, lease_version, whole_units
+from headrace.transferqueue.checks import (
+    check_done,
+    check_lengths,
+    check_versions,
+    held_rows,
+    lease_version,
+    whole_units,
+)
 from headrace.transferqueue.errors import EndOfData, Refused, RowsGone, SchemaError
 from headrace.transferqueue.flow import Flow
 from headrace.transferqueue.history import History
@@ -49,6 +57,7 @@ class Table:
         self.away: set[str] = set()
         """Nodes whose cells cannot be read now; see `parking.py`."""
         self._by_index = tuple(self.flows.values())
+        self._all_done = (1 << len(self._by_index)) - 1
         self._woken: dict[str, None] = {}
 
     # -- producers and workers
@@ -58,17 +67,17 @@ class Table:
         and the put is to be repeated as `known_same` if their bytes are these."""
         if len(set(entry.uids)) != len(entry.uids):
             raise SchemaError("a put names a row twice; every row has one cell per column")
-        if entry.groups is not None and self.shelf.is_new(entry):
-            if self.ended:
-                raise Refused(f"table {self.spec.name!r} has ended; it takes no new rows")
-            self._check_versions(entry, [])
-            rows = self.shelf.create(now, entry, len(self._by_index))
-            for row in rows:
-                for flow in self._by_index:
-                    flow.join(row)
+        creates = entry.groups is not None and self.shelf.is_new(entry)
+        if creates and self.ended:
+            raise Refused(f"table {self.spec.name!r} has ended; it takes no new rows")
+        rows = [] if creates else self._rows_to_write(entry)
+        if self.window is not None:
+            check_versions(entry, rows, newest_version=self.newest_version)
+        if creates:
+            rows = self.shelf.create(now, entry)
+            for flow in self._by_index:
+                flow.join(rows)
         else:
-            rows = self._rows_to_write(entry)
-            self._check_versions(entry, rows)
             check_lengths(entry, rows)
             written = [row for row in rows if row.written & entry.columns]
             if written and not entry.known_same:
@@ -94,14 +103,13 @@ class Table:
         at = lease_version(self.spec, flow, self.ledger, version, newest_version=self.newest_version)
         ask = flow.ask(at, rank, ended=self.ended)
         held = self.leases.draft(now, flow.index, holder)
-        while len(held.rows) < want and (members := self._next(flow, ask)):
-            if held.rows and len(held.rows) + len(members) > want:
+        while len(held.rows) < want and (rows := self._next(flow, ask, want - len(held.rows))):
+            if held.rows and len(held.rows) + len(rows) > want:
                 break
-            flow.taken(members, ask)
-            for row in members:
-                flow.take(row, held)
+            flow.take(rows, held, ask)
+            for row in rows if flow.task.kind != "work" else ():
                 self._on_leased(flow, row, at)
-            if flow.task.kind == "train" and self.history.ends_lease(self.ledger.step, members[-1]):
+            if flow.task.kind == "train" and self.history.ends_lease(self.ledger.step, rows[-1]):
                 break
         if held.rows:
             self.leases.hold(held)
@@ -115,20 +123,15 @@ class Table:
         held = self.leases.get(lease)
         flow = self._by_index[held.task]
         rows = self.leases.rows(held, uids)
-        if flow.task.kind == "train":
-            raise Refused(f"train task {flow.task.name!r} ends its rows with commit(step), not with ack")
-        bare = [row.uid for row in rows if not row.consumed and row.written & flow.writes != flow.writes]
-        if bare:
-            raise Refused(
-                f"rows {bare[:8]} lack what task {flow.task.name!r} owes ({', '.join(flow.task.writes)}): "
-                "put it before the ack, or release the rows"
-            )
-        for row in rows:
-            flow.give_back(row)
-            if not flow.sampler.again(row):
-                self._finish(flow, row)
-            elif flow.offer(row):
-                self._wake((flow,))
+        check_done(flow, rows)
+        flow.give_back(held, rows)
+        again = flow.sampler.again(rows)
+        if flow.offer(again):
+            self._wake((flow,))
+        if again:
+            once_more = set(again)
+            rows = [row for row in rows if row not in once_more]
+        self._finish(flow, rows)
         self.leases.close_if_empty(held)
 
     def release(
@@ -215,7 +218,6 @@ class Table:
             self.history.add(step, rows, task=flow.index)
         for row in rows:
             self.ledger.train(row, step, row.lengths.get(label))
-            self.leases.close_if_empty(flow.give_back(row))
             row.step = step
         for unit in units:
             unit.rows = unit.taken = 0
@@ -223,8 +225,8 @@ class Table:
             self.window.commit(len(units))
         self.ledger.commit(step, uids)
         self.shelf.consumed += len(rows)
-        for row in rows:
-            self._finish(flow, row)
+        self._take_back(flow, rows)
+        self._finish(flow, rows)
         self._wake_gates()
 
     def drop(self, uids: list[int], reason: str) -> None:
@@ -242,9 +244,9 @@ class Table:
         """No task will see a consumed row again."""
         for flow in [flow for flow in self._by_index if not row.done & flow.bit]:
             if row.leased & flow.bit:
-                self.leases.close_if_empty(flow.give_back(row))
+                self._take_back(flow, [row])
             flow.withdraw(row)
-            self._finish(flow, row)
+            self._finish(flow, [row])
 
     def sampler_states(self) -> dict[str, dict[str, Any]]:
         """What each task's sampler must remember, as JSON; see `Sampler.state`."""
@@ -265,7 +267,7 @@ class Table:
         if entry.block.node in self.away:
             park_written(rows, self._by_index, entry.columns)
         for flow in self._by_index:
-            if any([flow.offer(row) for row in rows]):
+            if (entry.columns & flow.reads or not flow.reads) and flow.offer(rows):
                 self._wake((flow,))
         if generated:
             for row in rows:
@@ -292,40 +294,51 @@ class Table:
                 flow.requeue(member)
 
     def _hand_back(self, flow: Flow, row: Row, reason: str, failed: bool) -> bool:
-        held = flow.give_back(row)
+        held = row.leases[flow.index]
+        flow.give_back(held, [row])
         if flow.task.kind == "train":
             self._untake(row.unit)
         self.ledger.last_reasons[flow.index] = f"{reason} (row {row.uid}, {held.holder})"
         row.failures = {**row.failures, flow.index: row.failures.get(flow.index, 0) + failed}
         if flow.writes and row.written & flow.writes == flow.writes:
-            self._finish(flow, row)
+            self._finish(flow, [row])
         elif row.failures[flow.index] < self.spec.max_attempts:
-            if flow.offer(row):
+            if flow.offer([row]):
                 self._wake((flow,))
             return True
         elif row.consumed:
-            self._finish(flow, row)
+            self._finish(flow, [row])
         else:
             self._remove(row)
             self.ledger.put_in_quarantine(row.uid, f"{flow.task.name}: {reason}")
         return False
 
-    def _finish(self, flow: Flow, row: Row) -> None:
-        if flow.finish(row) or self.ended:
-            self._wake((flow,))
-        if all(row.done & flow.bit for flow in self._by_index):
-            self.ledger.retire(row)
-            self.shelf.discard(row, keep=self.spec.rewindable and row.step >= self.history.covered)
+    def _take_back(self, flow: Flow, rows: Iterable[Row]) -> None:
+        """Rows leave whatever leases they are in."""
+        for held, members in groupby(rows, key=lambda row: row.leases[flow.index]):
+            flow.give_back(held, list(members))
+            self.leases.close_if_empty(held)
 
-    def _next(self, flow: Flow, ask: Ask) -> list[Row]:
-        """The rows of the lot to lease next; while a step is gone through again, those that made it."""
+    def _finish(self, flow: Flow, rows: Sequence[Row]) -> None:
+        """The task is done with rows; those that every task is done with leave the table."""
+        if flow.finish(rows) or self.ended:
+            self._wake((flow,))
+        gone = [row for row in rows if row.done == self._all_done]
+        self.ledger.retire(gone)
+        if self.spec.rewindable:
+            covered = self.history.covered
+            self.shelf.discard([row for row in gone if row.step >= covered], keep=True)
+            gone = [row for row in gone if row.step < covered]
+        self.shelf.discard(gone)
+
+    def _next(self, flow: Flow, ask: Ask, most: int) -> list[Row]:
+        """The rows to lease next; while a step is gone through again, those that made it."""
         if flow.task.kind == "train" and self.history.is_again(self.ledger.step):
             lots = self.history.lots(self.ledger.step, whole=flow.task.needs_full_group)
             if self.away and any(row.parked & flow.bit for lot in lots for row in lot):
                 return []
             return next((lot for lot in lots if all(row.ready & flow.bit for row in lot)), [])
-        lot = flow.head(ask)
-        return [] if lot is None else flow.rows_of(lot)
+        return flow.heads(ask, most)
 
     def _untake(self, unit: Unit) -> None:
         unit.taken -= 1
@@ -340,7 +353,7 @@ class Table:
         for flow in self._by_index:
             if row.leased & flow.bit:
                 unit.taken -= flow.task.kind == "train"
-                self.leases.close_if_empty(flow.give_back(row))
+                self._take_back(flow, [row])
             if flow.leave(row) or self.ended:
                 self._wake((flow,))
         unit.rows -= 1
@@ -350,7 +363,7 @@ class Table:
             elif had_place and not unit.taken:
                 self.window.untake(unit.deadline, counted=unit.begun)
             self._wake_gates()
-        self.shelf.discard(row)
+        self.shelf.discard([row])
 
     def _wake(self, flows: Iterable[Flow]) -> None:
         self._woken.update((flow.task.name, None) for flow in flows)
@@ -394,7 +407,3 @@ class Table:
                 f"got {', '.join(got)}"
             )
         return self.leases.rows(held, entry.uids)
-
-    def _check_versions(self, entry: Entry, rows: list[Row]) -> None:
-        if self.window is not None:
-            check_versions(entry, rows, newest_version=self.newest_version)

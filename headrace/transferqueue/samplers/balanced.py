@@ -4,6 +4,7 @@ As soon as one lot per rank is ready they are dealt: the longest to the rank wit
 Invariant: between two deals all ranks have been given the same count of lots.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from headrace.transferqueue.records import Row
@@ -24,31 +25,27 @@ class Balanced(Stateless):
         self._tokens = [0] * ranks
         self._homes: dict[int, tuple[int, int]] = {}
 
-    def push(self, lot: Lot) -> None:
+    def push(self, lots: Sequence[Lot]) -> None:
         """See `Sampler.push`. A lot that comes back stays with its rank."""
-        home = self._homes.get(lot.serial)
-        if home is not None:
-            self._dealt[home[0]].push(lot)
-            return
-        self._waiting[lot.serial] = lot
-        if len(self._waiting) >= len(self._dealt):
-            self._deal(all_ranks=True)
+        for lot in lots:
+            self._push(lot)
 
-    def head(self, ask: Ask) -> Lot | None:
-        """See `Sampler.head`."""
+    def heads(self, ask: Ask, most: int) -> list[Lot]:
+        """See `Sampler.heads`."""
         assert ask.rank is not None
         if ask.ended and self._waiting:
             self._deal(all_ranks=False)
-        lot = self._dealt[ask.rank].head(ask)
-        if lot is None or self._setting.window is None or lot.unit is None:
-            return lot
-        return lot if self._setting.window.may_take(lot.unit.deadline) else None
+        heads, window = self._dealt[ask.rank].heads(ask, most), self._setting.window
+        if window is None:
+            return heads
+        return [lot for lot in heads if lot.unit is None or window.may_take(lot.unit.deadline)]
 
-    def forget(self, row: Row) -> None:
+    def forget(self, rows: Sequence[Row]) -> None:
         """See `Sampler.forget`."""
-        for lot in (row, row.group):
-            self._homes.pop(lot.serial, None)
-            self._waiting.pop(lot.serial, None)
+        for row in rows:
+            for lot in (row, row.group):
+                self._homes.pop(lot.serial, None)
+                self._waiting.pop(lot.serial, None)
 
     def state(self) -> dict[str, Any]:
         """See `Sampler.state`."""
@@ -58,6 +55,15 @@ class Balanced(Stateless):
         """See `Sampler.restore`; before any lot is pushed."""
         self._tokens = list(state["tokens"])
         self._homes = {serial: (rank, tokens) for serial, rank, tokens in state["homes"]}
+
+    def _push(self, lot: Lot) -> None:
+        home = self._homes.get(lot.serial)
+        if home is not None:
+            self._dealt[home[0]].push([lot])
+            return
+        self._waiting[lot.serial] = lot
+        if len(self._waiting) >= len(self._dealt):
+            self._deal(all_ranks=True)
 
     def _deal(self, *, all_ranks: bool) -> None:
         ready = {serial: lot for serial, lot in self._waiting.items() if self._setting.is_ready(lot)}
@@ -70,4 +76,4 @@ class Balanced(Stateless):
                 tokens = length(lot, self._by)
                 self._tokens[rank] += tokens
                 self._homes[lot.serial] = (rank, tokens)
-                self._dealt[rank].push(lot)
+                self._dealt[rank].push([lot])

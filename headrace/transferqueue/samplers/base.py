@@ -5,7 +5,7 @@ its lot is ready, so a lot that comes back is pushed again and old entries fall 
 what it was told and nothing else, so the same events give the same order.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -32,7 +32,7 @@ class Ask:
 class Setting:
     """What a sampler works with."""
 
-    is_ready: Callable[[Lot], bool]
+    is_ready: Callable[[Any], bool]
     bit: int
     """The task's, in the masks of rows."""
     window: Window | None
@@ -42,24 +42,25 @@ class Setting:
 class Sampler(Protocol):
     """The order of one task's ready lots; what it remembers beyond them can be saved as JSON."""
 
-    def push(self, lot: Lot) -> None:
-        """A lot has become ready, or its place in the order has changed."""
+    def push(self, lots: Sequence[Lot]) -> None:
+        """Lots have become ready, or their place in the order has changed."""
         ...
 
-    def head(self, ask: Ask) -> Lot | None:
-        """The lot to lease next; None: none may be leased now. Changes nothing that counts."""
+    def heads(self, ask: Ask, most: int) -> list[Lot]:
+        """Up to `most` lots that may be leased next, whatever becomes of the rest of them; none may
+        be leased now: []. Changes nothing that counts."""
         ...
 
-    def taken(self, lot: Lot, ask: Ask) -> None:
-        """The head was leased."""
+    def taken(self, lots: Sequence[Lot], ask: Ask) -> None:
+        """These were leased: the heads, or lots of a step that is gone through again."""
         ...
 
-    def again(self, row: Row) -> bool:
-        """The task is done with a row: whether it shall see it once more, and the use is counted."""
+    def again(self, rows: Sequence[Row]) -> list[Row]:
+        """The task is done with rows: those that it shall see once more; the use is counted."""
         ...
 
-    def forget(self, row: Row) -> None:
-        """The task will never see the row again."""
+    def forget(self, rows: Sequence[Row]) -> None:
+        """The task will never see the rows again."""
         ...
 
     def state(self) -> dict[str, Any]:
@@ -74,14 +75,14 @@ class Sampler(Protocol):
 class Stateless:
     """The part of a sampler that remembers nothing and shows every row once."""
 
-    def taken(self, lot: Lot, ask: Ask) -> None:
+    def taken(self, lots: Sequence[Lot], ask: Ask) -> None:
         """See `Sampler.taken`."""
 
-    def again(self, row: Row) -> bool:
+    def again(self, rows: Sequence[Row]) -> list[Row]:
         """See `Sampler.again`."""
-        return False
+        return []
 
-    def forget(self, row: Row) -> None:
+    def forget(self, rows: Sequence[Row]) -> None:
         """See `Sampler.forget`."""
 
     def state(self) -> dict[str, Any]:
@@ -90,13 +91,6 @@ class Stateless:
 
     def restore(self, state: dict[str, Any]) -> None:
         """See `Sampler.restore`."""
-
-
-def rows_of(lot: Lot, bit: int) -> list[Row]:
-    """The rows of a lot that the task may lease."""
-    if isinstance(lot, Row):
-        return [lot]
-    return [row for row in lot.rows.values() if row.ready & bit]
 
 
 def deadline(lot: Lot) -> float:

@@ -1,5 +1,6 @@
 """From a task's declaration to its sampler."""
 
+from headrace.transferqueue.samplers.arrivals import Arrivals
 from headrace.transferqueue.samplers.balanced import Balanced
 from headrace.transferqueue.samplers.base import Key, Sampler, Setting
 from headrace.transferqueue.samplers.keys import EarliestDue, MostUrgent, Oldest, Shortest
@@ -17,7 +18,8 @@ def choose(task: Task, setting: Setting) -> Sampler:
     if sampling is not None and sampling.kind == "replay":
         return Replay(setting, uses=sampling.uses, seed=sampling.seed)
     if setting.window is None:
-        return Ordered(setting, _key(sampling, Oldest()))
+        key = _key(sampling, Oldest())
+        return Arrivals(setting) if isinstance(key, Oldest) else Ordered(setting, key)
     if task.kind == "begin":
         return Gated(setting, _key(sampling, Oldest()))
     return Taken(setting, _key(sampling, EarliestDue()))

@@ -1,10 +1,11 @@
-"""Ready lots by a key: oldest, shortest, most urgent; within what the gate or the take rule allows.
+"""Ready lots by a key: shortest, most urgent, oldest; within what the gate or the take rule allows.
 
 Train tasks: lots due at one step stand in one heap, so that the best of those that the take rule allows is
 found without looking at the others. Begin tasks: rows of begun units go first, to replicas not behind them,
 and new units as the gate allows.
 """
 
+from collections.abc import Sequence
 from heapq import heappop, heappush
 
 from headrace.transferqueue.samplers.base import Ask, Key, Lot, Setting, Stateless, deadline
@@ -21,12 +22,18 @@ class Ordered(Stateless):
         self._key = key
         self._heap: list[Entry] = []
 
-    def push(self, lot: Lot) -> None:
+    def push(self, lots: Sequence[Lot]) -> None:
         """See `Sampler.push`."""
-        heappush(self._heap, (self._key(lot), lot.serial, lot))
+        for lot in lots:
+            heappush(self._heap, (self._key(lot), lot.serial, lot))
 
-    def head(self, ask: Ask) -> Lot | None:
-        """See `Sampler.head`."""
+    def heads(self, ask: Ask, most: int) -> list[Lot]:
+        """See `Sampler.heads`."""
+        head = self.head()
+        return [] if head is None else [head]
+
+    def head(self) -> Lot | None:
+        """The first of all that are ready."""
         while self._heap:
             lot = self._heap[0][2]
             if self._is_ready(lot):
@@ -45,25 +52,26 @@ class Taken(Stateless):
         self._key = key
         self._by_deadline: dict[float, Ordered] = {}
 
-    def push(self, lot: Lot) -> None:
+    def push(self, lots: Sequence[Lot]) -> None:
         """See `Sampler.push`."""
-        due = deadline(lot)
-        if due not in self._by_deadline:
-            self._by_deadline[due] = Ordered(self._setting, self._key)
-        self._by_deadline[due].push(lot)
+        for lot in lots:
+            due = deadline(lot)
+            if due not in self._by_deadline:
+                self._by_deadline[due] = Ordered(self._setting, self._key)
+            self._by_deadline[due].push([lot])
 
-    def head(self, ask: Ask) -> Lot | None:
-        """See `Sampler.head`."""
+    def heads(self, ask: Ask, most: int) -> list[Lot]:
+        """See `Sampler.heads`; one, since its place in the step is another's no more."""
         best: Entry | None = None
         for due, lots in sorted(self._by_deadline.items(), key=lambda item: item[0]):
-            lot = lots.head(ask)
+            lot = lots.head()
             if lot is None:
                 del self._by_deadline[due]
             elif not self._window.may_take(due):
                 break
             elif best is None or (self._key(lot), lot.serial) < best[:2]:
                 best = (self._key(lot), lot.serial, lot)
-        return None if best is None else best[2]
+        return [] if best is None else [best[2]]
 
 
 class Gated(Stateless):
@@ -77,27 +85,28 @@ class Gated(Stateless):
         self._begun: list[tuple[int, tuple[float, ...], int, Lot]] = []
         self._fresh: list[Entry] = []
 
-    def push(self, lot: Lot) -> None:
+    def push(self, lots: Sequence[Lot]) -> None:
         """See `Sampler.push`."""
-        unit = lot.unit
-        assert unit is not None
-        if unit.begun:
-            heappush(self._begun, (unit.version, self._key(lot), lot.serial, lot))
-        else:
-            heappush(self._fresh, (self._key(lot), lot.serial, lot))
+        for lot in lots:
+            unit = lot.unit
+            assert unit is not None
+            if unit.begun:
+                heappush(self._begun, (unit.version, self._key(lot), lot.serial, lot))
+            else:
+                heappush(self._fresh, (self._key(lot), lot.serial, lot))
 
-    def head(self, ask: Ask) -> Lot | None:
-        """See `Sampler.head`."""
+    def heads(self, ask: Ask, most: int) -> list[Lot]:
+        """See `Sampler.heads`; one, since a unit that begins moves the gate."""
         while self._begun:
             least, lot = self._begun[0][0], self._begun[0][-1]
             if self._is_ready(lot):
                 if least <= ask.version:
-                    return lot
+                    return [lot]
                 break
             heappop(self._begun)
         while self._fresh:
             lot = self._fresh[0][2]
             if self._is_ready(lot) and lot.unit is not None and not lot.unit.begun:
-                return lot if self._window.may_begin(ask.version) else None
+                return [lot] if self._window.may_begin(ask.version) else []
             heappop(self._fresh)
-        return None
+        return []

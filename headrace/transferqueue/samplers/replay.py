@@ -3,6 +3,7 @@
 Invariant: a row is seen at most `uses` times; the draws depend on the seed and on their count alone.
 """
 
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 
@@ -22,35 +23,39 @@ class Replay:
         self._lots: list[Lot] = []
         self._places: dict[int, int] = {}
 
-    def push(self, lot: Lot) -> None:
+    def push(self, lots: Sequence[Lot]) -> None:
         """See `Sampler.push`."""
-        if lot.serial not in self._places:
-            self._places[lot.serial] = len(self._lots)
-            self._lots.append(lot)
+        for lot in lots:
+            if lot.serial not in self._places:
+                self._places[lot.serial] = len(self._lots)
+                self._lots.append(lot)
 
-    def head(self, ask: Ask) -> Lot | None:
-        """See `Sampler.head`."""
+    def heads(self, ask: Ask, most: int) -> list[Lot]:
+        """See `Sampler.heads`; one, as each draw is from those that the one before has left."""
         draw = Random(f"{self._seed}:{self._draws}")
         while self._lots:
             place = draw.randrange(len(self._lots))
             if self._is_ready(self._lots[place]):
-                return self._lots[place]
+                return [self._lots[place]]
             self._remove(place)
-        return None
+        return []
 
-    def taken(self, lot: Lot, ask: Ask) -> None:
+    def taken(self, lots: Sequence[Lot], ask: Ask) -> None:
         """See `Sampler.taken`."""
-        self._draws += 1
-        self._remove(self._places[lot.serial])
+        for lot in lots:
+            self._draws += 1
+            self._remove(self._places[lot.serial])
 
-    def again(self, row: Row) -> bool:
+    def again(self, rows: Sequence[Row]) -> list[Row]:
         """See `Sampler.again`."""
-        self._seen[row.uid] = self._seen.get(row.uid, 0) + 1
-        return self._seen[row.uid] < self._uses
+        for row in rows:
+            self._seen[row.uid] = self._seen.get(row.uid, 0) + 1
+        return [row for row in rows if self._seen[row.uid] < self._uses]
 
-    def forget(self, row: Row) -> None:
+    def forget(self, rows: Sequence[Row]) -> None:
         """See `Sampler.forget`."""
-        self._seen.pop(row.uid, None)
+        for row in rows:
+            self._seen.pop(row.uid, None)
 
     def state(self) -> dict[str, Any]:
         """See `Sampler.state`."""

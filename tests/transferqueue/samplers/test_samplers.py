@@ -201,3 +201,24 @@ def test_the_take_rule_holds_whatever_the_order(bench: Callable[..., Any]) -> No
     b.table.publish(1)
     roll(1, [1])
     assert b.learn(1) == [0]
+
+
+def test_rows_that_come_back_stand_among_the_oldest_again() -> None:
+    table = make(None)
+    put(table, [1] * 6)
+    first, second = take(table, 2)[0], take(table, 2)[0]
+    table.release(second, [3], reason="late", failed=False)
+    table.release(first, [0], reason="late", failed=False)
+    assert take(table, 9)[1] == [0, 3, 4, 5]
+
+
+def test_a_row_that_was_written_late_goes_before_younger_ones() -> None:
+    table = make(None)
+    uids = list(range(4))
+    urgent = Entry(uids=uids, columns=2, block=Block(segment="s", offset=0, length=10), groups=uids)
+    table.put(0.0, urgent)
+    for uid in (2, 0, 3, 1):
+        block = Block(segment="s", offset=10, length=10)
+        table.put(0.0, Entry(uids=[uid], columns=1, block=block, lengths={"answer": [1]}))
+    assert take(table, 3)[1] == [0, 1, 2]
+    assert take(table, 3)[1] == [3]
