@@ -1,5 +1,7 @@
 """What a put, a lease or a commit must satisfy beyond types, given what the table holds already."""
 
+from collections.abc import Mapping
+
 from headrace.transferqueue.errors import LeaseLost, Refused, RowsGone, SchemaError, StepRefused
 from headrace.transferqueue.flow import Flow
 from headrace.transferqueue.ledger import Ledger
@@ -7,6 +9,16 @@ from headrace.transferqueue.records import Entry, Row, Unit
 from headrace.transferqueue.schema import TableSpec
 from headrace.transferqueue.shelf import Shelf
 from headrace.transferqueue.staleness import Window
+
+
+def check_columns(entry: Entry, flow: Flow, bits: Mapping[str, int]) -> None:
+    """SchemaError where a put under a lease is not of what its task writes, whole."""
+    if entry.columns != flow.writes:
+        got = [name for name, bit in bits.items() if entry.columns & bit]
+        raise SchemaError(
+            f"task {flow.task.name!r} writes {', '.join(flow.task.writes) or 'nothing'}, all in one put; "
+            f"got {', '.join(got)}"
+        )
 
 
 def check_versions(entry: Entry, rows: list[Row], *, newest_version: int) -> None:

@@ -27,6 +27,7 @@ from headrace.transferqueue.payload.custody import Custody
 from headrace.transferqueue.payload.custody import archive as keep_segment
 from headrace.transferqueue.payload.spares import Spares
 from headrace.transferqueue.port import Port, monitor
+from headrace.transferqueue.staleness import INFINITE
 from headrace.transferqueue.wire import MAX_MESSAGE_BYTES, read_request
 
 Durability = Literal["memory", "disk"]
@@ -166,6 +167,7 @@ class Controller:
         self.address = socket.getsockopt(zmq.LAST_ENDPOINT).rstrip(b"\0").decode()
         self._port = Port(socket, self._on_message)
         self._doorbell = Port(monitor(socket, _REFUSALS), self._on_refusal)
+        self._hub.look_ahead()
         self._set_timer()
 
     def _stop(self, error: QueueError | None) -> None:
@@ -251,15 +253,14 @@ class Controller:
         self._hub.custody.sweep()
 
     def _set_timer(self) -> None:
-        due = self._hub.next_deadline()
-        if due is not None:
-            due -= self._clock_s
+        """A timer that stands earlier is left: it finds the next deadline itself."""
+        due = self._hub.due - self._clock_s
         if self._timer is not None:
-            if due is not None and self._timer.when() == due:
+            if self._timer.when() <= due:
                 return
             self._timer.cancel()
             self._timer = None
-        if due is not None:
+        if due < INFINITE:
             self._timer = self._loop.call_at(due, self._on_timer)
 
     def _on_timer(self) -> None:

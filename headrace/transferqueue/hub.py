@@ -24,6 +24,7 @@ from headrace.transferqueue.payload.custody import Custody
 from headrace.transferqueue.payload.depots import Depots
 from headrace.transferqueue.publications import Publications
 from headrace.transferqueue.records import Row
+from headrace.transferqueue.staleness import INFINITE
 from headrace.transferqueue.table import Table
 from headrace.transferqueue.waits import Wait, Waits
 from headrace.transferqueue.wire import Arguments, Request, write_error, write_reply
@@ -111,6 +112,8 @@ class Hub:
         self.malformed = 0
         self.lease_ids = LeaseIds()
         self.now = 0.0
+        self.due = INFINITE
+        """No lease and no wait ends before it: `tick` may wait until then."""
         self._woken: dict[tuple[str, str], None] = {}
         self._operations = operations
         self._deliver = deliver
@@ -148,11 +151,16 @@ class Hub:
             wait.abandon()
             wait.give_up()
         self.settle()
+        self.look_ahead()
 
-    def next_deadline(self) -> float | None:
-        """When `tick` is due next."""
+    def expect(self, deadline_s: float) -> None:
+        """Something ends then, unless it is answered, given back or renewed before."""
+        self.due = min(self.due, deadline_s)
+
+    def look_ahead(self) -> None:
+        """Finds anew what ends next: `due` stands where something ended early, and `tick` comes in vain."""
         dues = [self.waits.next_deadline(), *(table.leases.next_deadline() for table in self.tables.values())]
-        return min((due for due in dues if due is not None), default=None)
+        self.due = min((due for due in dues if due is not None), default=INFINITE)
 
     # -- what operations build on
 
@@ -189,6 +197,7 @@ class Hub:
         if timeout_s <= 0:
             abandon()
             raise WaitTimeout(why())
+        self.expect(self.now + timeout_s)
         self.waits.add(
             Wait(
                 key=key,
@@ -222,6 +231,8 @@ class Hub:
             for key in woken:
                 self.retry(key)
             for name, table in self.tables.items():
+                if table.is_settled():
+                    continue
                 effects = table.effects()
                 if effects.left and self.record is not None:
                     self.record.left(table, effects.left)

@@ -126,6 +126,7 @@ def lease(hub: Hub, call: Call) -> Body | None:
         held = table.lease(hub.now, task, want, holder=call.session.holder, version=version, rank=rank)
         if held is None:
             return None
+        hub.expect(held.deadline_s)
         body = _lease_body(hub, table, held)
         hub.custody.hand(call.owner, body["blocks"])
         return body

@@ -54,7 +54,7 @@ class Unit:
         return self.version >= 0
 
 
-@dataclass(slots=True, kw_only=True, eq=False)
+@dataclass(slots=True, eq=False)
 class Group:
     """Rows of one prompt, and how many of them each task still waits for that leases whole groups."""
 

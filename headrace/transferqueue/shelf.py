@@ -90,7 +90,13 @@ class Shelf:
         for uid, number in zip(entry.uids, entry.groups, strict=True):
             by_group.setdefault(number, []).append(uid)
         for number, uids in by_group.items():
-            self._add_group(now, number, uids)
+            unit = Unit(rows=len(uids)) if self._whole_units else self._uncounted
+            group = Group(number, self._serials, unit, {}, [0] * self._counts, [0] * self._counts)
+            self._groups[number] = group
+            for serial, uid in enumerate(uids, self._serials):
+                row = Row(uid, serial, group, unit or Unit(rows=1), now)
+                group.rows[uid] = self.rows[uid] = row
+            self._serials += len(uids)
         self._ledger.created += len(entry.uids)
         self._ledger.newest_group = max(self._ledger.newest_group, *by_group)
         return [self.rows[uid] for uid in entry.uids]
@@ -172,23 +178,15 @@ class Shelf:
             if block.live == 1:
                 self.bytes += block.length
 
+    def is_settled(self) -> bool:
+        """Whether `drain` has nothing to give."""
+        return not (self._freed or self._left or self._room)
+
     def drain(self) -> tuple[tuple[Block, ...], bool, tuple[Row, ...]]:
         """Blocks freed since the last call, whether rows left, and those that left for good."""
         freed, room, left = tuple(self._freed), self._room, tuple(self._left)
         self._freed, self._room, self._left = [], False, []
         return freed, room, left
-
-    def _add_group(self, now: float, number: int, uids: list[int]) -> None:
-        unit = Unit(rows=len(uids)) if self._whole_units else self._uncounted
-        zeros = [0] * self._counts
-        group = Group(
-            number=number, serial=self._serials, unit=unit, rows={}, pending=zeros, ready=zeros.copy()
-        )
-        self._groups[number] = group
-        for uid in uids:
-            row = Row(uid, self._serials, group, unit or Unit(rows=1), now)
-            group.rows[uid] = self.rows[uid] = row
-            self._serials += 1
 
     def _drop_if_empty(self, group: Group) -> None:
         if not group.rows and not group.kept:

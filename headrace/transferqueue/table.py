@@ -13,6 +13,7 @@ from itertools import groupby
 from typing import Any
 
 from headrace.transferqueue.checks import (
+    check_columns,
     check_done,
     check_lengths,
     check_versions,
@@ -252,6 +253,10 @@ class Table:
         """What each task's sampler must remember, as JSON; see `Sampler.state`."""
         return {name: flow.sampler.state() for name, flow in self.flows.items()}
 
+    def is_settled(self) -> bool:
+        """Whether `effects` has nothing to tell."""
+        return not self._woken and self.shelf.is_settled()
+
     def effects(self) -> Effects:
         """What the events since the last call make possible; the caller owes the consequences."""
         freed, room, left = self.shelf.drain()
@@ -400,10 +405,5 @@ class Table:
             return self.shelf.find(entry.uids)
         held = self.leases.get(entry.lease)
         flow = self._by_index[held.task]
-        if entry.columns != flow.writes:
-            got = [name for name, bit in self.bits.items() if entry.columns & bit]
-            raise SchemaError(
-                f"task {flow.task.name!r} writes {', '.join(flow.task.writes) or 'nothing'}, all in one put; "
-                f"got {', '.join(got)}"
-            )
+        check_columns(entry, flow, self.bits)
         return self.leases.rows(held, entry.uids)
