@@ -5,14 +5,14 @@ lot exactly while every member that the task is not done with is ready.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from headrace.transferqueue.errors import SchemaError
 from headrace.transferqueue.records import NOTHING, Group, Held, Row
 from headrace.transferqueue.samplers.base import Ask, Sampler, Setting
 from headrace.transferqueue.samplers.choice import choose
-from headrace.transferqueue.schema import Task
+from headrace.transferqueue.schema import TableSpec, Task
 from headrace.transferqueue.staleness import Window
 
 
@@ -161,3 +161,22 @@ class Flow:
 
     def _is_lot(self, group: Group) -> bool:
         return 0 < group.pending[self.index] == group.ready[self.index]
+
+
+def make_flows(spec: TableSpec, bits: Mapping[str, int], window: Window | None) -> dict[str, Flow]:
+    """Flows by task. A train task reads what begin tasks write too: it takes no row that nobody generated."""
+
+    def mask(names: Iterable[str]) -> int:
+        return sum({bits[name] for name in names})
+
+    begun = mask(name for task in spec.tasks if task.kind == "begin" for name in task.writes)
+    return {
+        task.name: Flow(
+            task,
+            index=index,
+            reads=mask(task.reads) | (begun if task.kind == "train" else 0),
+            writes=mask(task.writes),
+            window=window,
+        )
+        for index, task in enumerate(spec.tasks)
+    }

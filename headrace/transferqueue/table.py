@@ -22,7 +22,7 @@ from headrace.transferqueue.checks import (
     whole_units,
 )
 from headrace.transferqueue.errors import EndOfData, Refused, RowsGone, SchemaError
-from headrace.transferqueue.flow import Flow
+from headrace.transferqueue.flow import Flow, make_flows
 from headrace.transferqueue.history import History
 from headrace.transferqueue.leases import Leases
 from headrace.transferqueue.ledger import Ledger
@@ -52,7 +52,7 @@ class Table:
                 units_per_step=spec.units_per_step, staleness=spec.staleness, first_step=spec.first_step
             )
         self.history = History(spec.first_step)
-        self.flows = self._make_flows()
+        self.flows = make_flows(spec, self.bits, self.window)
         self.newest_version = spec.first_step
         self.ended = False
         self.away: set[str] = set()
@@ -381,18 +381,6 @@ class Table:
         self._wake(flow for flow in self._by_index if flow.task.kind != "work")
 
     # -- what is checked before anything changes
-
-    def _make_flows(self) -> dict[str, Flow]:
-        begun = self._mask(c for t in self.spec.tasks if t.kind == "begin" for c in t.writes)
-        flows = {}
-        for index, task in enumerate(self.spec.tasks):
-            reads = self._mask(task.reads) | (begun if task.kind == "train" else 0)
-            writes = self._mask(task.writes)
-            flows[task.name] = Flow(task, index=index, reads=reads, writes=writes, window=self.window)
-        return flows
-
-    def _mask(self, names: Iterable[str]) -> int:
-        return sum({self.bits[name] for name in names})
 
     @property
     def length_label(self) -> str:
