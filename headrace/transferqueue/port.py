@@ -1,7 +1,7 @@
 """A ZeroMQ socket on the event loop: whole messages in, whole messages out, nothing blocks.
 
-The socket's descriptor is edge-triggered: it must be drained after every wake and looked at after every
-send, or a message stays unseen. That is done here, once.
+The socket's descriptor is edge-triggered: its events must be looked at after every wake and after every send,
+or a message stays unseen. That is done here, once.
 """
 
 import asyncio
@@ -12,6 +12,9 @@ import zmq
 
 BURST = 64
 """Messages taken before other work on the loop gets its turn."""
+_NOW, _MORE = int(zmq.NOBLOCK), int(zmq.NOBLOCK | zmq.SNDMORE)
+_READABLE = int(zmq.POLLIN)
+"""Plain integers: the operators of an enum cost as much as the calls that they go into."""
 
 
 class Port:
@@ -22,6 +25,7 @@ class Port:
         self._on_message = on_message
         self._loop = asyncio.get_running_loop()
         self._descriptor = int(socket.getsockopt(zmq.FD))
+        self._draining = False
         self._drain_due: asyncio.Handle | None = None
         self._loop.add_reader(self._descriptor, self._drain)
         self._drain_soon()
@@ -33,13 +37,15 @@ class Port:
     def send(self, frames: list[bytes]) -> bool:
         """Sends now; False when the peer is gone or its queue is full."""
         try:
-            self._socket.send_multipart(frames, zmq.NOBLOCK)
+            for frame in frames[:-1]:
+                self._socket.send(frame, _MORE)
+            self._socket.send(frames[-1], _NOW)
         except zmq.ZMQError as error:
             if error.errno not in (zmq.EAGAIN, zmq.EHOSTUNREACH):
                 raise
             return False
         finally:
-            if int(self._socket.getsockopt(zmq.EVENTS)) & zmq.POLLIN:
+            if not self._draining and self._is_readable():
                 self._drain_soon()
         return True
 
@@ -51,6 +57,9 @@ class Port:
             self._drain_due.cancel()
         self._socket.close(linger_ms)
 
+    def _is_readable(self) -> bool:
+        return bool(int(self._socket.get(zmq.EVENTS)) & _READABLE)
+
     def _drain_soon(self) -> None:
         if self._drain_due is None:
             self._drain_due = self._loop.call_soon(self._drain)
@@ -59,15 +68,23 @@ class Port:
         if self._drain_due is not None:
             self._drain_due.cancel()
             self._drain_due = None
-        for _ in range(BURST):
-            if self._socket.closed:
-                return
-            try:
-                frames = self._socket.recv_multipart(zmq.NOBLOCK)
-            except zmq.Again:
-                return
-            self._on_message(frames)
+        self._draining = True
+        try:
+            for _ in range(BURST):
+                if self._socket.closed or not self._is_readable():
+                    return
+                self._on_message(self._receive())
+        finally:
+            self._draining = False
         self._drain_soon()
+
+    def _receive(self) -> list[bytes]:
+        frame = self._socket.recv(_NOW, copy=False)
+        frames = [frame.bytes]
+        while frame.more:
+            frame = self._socket.recv(_NOW, copy=False)
+            frames.append(frame.bytes)
+        return frames
 
 
 def monitor(socket: "zmq.Socket[bytes]", events: int) -> "zmq.Socket[bytes]":
