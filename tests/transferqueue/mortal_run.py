@@ -108,10 +108,10 @@ class Run:
     def lease(self) -> None:
         task, holder = self.random.choice(["roll", "mark"]), self.random.choice("ab")
         version = max(0, self.table.newest_version - self.random.randint(0, 2))
-        if task == "roll" and self.forks:
-            self.ask(holder, "published", policy="p", after=-1, timeout_s=0.0)
         fields = {"version": version if task == "roll" else None, "timeout_s": 0.0}
         try:
+            if task == "roll" and self.forks:
+                self.ask(holder, "published", policy="p", after=-1, timeout_s=0.0)
             body = self.ask(holder, "lease", task=task, want=self.random.randint(1, 5), **fields)
         except WaitTimeout:
             return

@@ -244,7 +244,7 @@ async def test_a_table_is_made_once(connect: Make) -> None:
     await client.create(plain())
     await client.create(plain())
     with pytest.raises(Refused, match="exists with another spec"):
-        await client.create(plain(max_rows=3))
+        await client.create(plain(max_attempts=9))
     with pytest.raises(UnknownName, match="no task 'wrok'; there are: work, watch"):
         await client.lease("wrok", 1, timeout_s=1)
     with pytest.raises(UnknownName, match="no table 'other'; there are: plain"):
