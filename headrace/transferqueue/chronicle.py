@@ -1,7 +1,7 @@
 """What a durable queue remembers: every operation that was done, in order, and how to do them again.
 
     request ─► hub does it ─► entry in the group ─┐ end of the loop's turn
-    expiry  ─► hub does it ─► entry in the group ─┴─► one transaction ─► replies go out, segments may go
+    event   ─► hub does it ─► entry in the group ─┴─► one transaction ─► replies go out, segments may go
 
 Invariant: the state is a function of the entries. An entry holds the checksum of the reply that was given;
 a replay that does not give the same reply is refused, never guessed at.
@@ -12,11 +12,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from headrace.transferqueue import graph
 from headrace.transferqueue.errors import JournalError
+from headrace.transferqueue.events import EVENTS
 from headrace.transferqueue.hub import Call, Hub
 from headrace.transferqueue.journal import Fsync, Journal, Past
+from headrace.transferqueue.nodes import TORN
 from headrace.transferqueue.operations import ALL_COLUMNS, OPERATIONS, PASSING, places
 from headrace.transferqueue.payload.custody import Custody
 from headrace.transferqueue.payload.segments import is_whole
@@ -27,7 +30,6 @@ from headrace.transferqueue.wire import Arguments, Request, pack, pack_ints, unp
 
 STATE_EVERY_BYTES = 16 << 20
 """Log that is worth a snapshot; or twice the size of the last one, if that is more."""
-TORN = "payload torn or lost"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,8 +66,8 @@ class Chronicle:
             seen = [now, call.client, request.id, request.since, request.operation, fields, zlib.crc32(reply)]
             self._journal.append(pack(seen))
 
-    def expiry(self, leases: list[int], now: float) -> None:
-        self._journal.append(pack([now, leases]))
+    def event(self, name: str, what: Any, now: float) -> None:
+        self._journal.append(pack([now, name, what]))
 
     def left(self, table: Table, rows: tuple[Row, ...]) -> None:
         if self._archive:
@@ -101,8 +103,7 @@ class Chronicle:
         hub.custody.settle(client.hex() for client in hub.sessions)
         dropped = {name: self._drop_torn(table) for name, table in hub.tables.items()}
         hub.settle()
-        for table in hub.tables.values():
-            table.leases.renew_all(hub.now)
+        hub.resume()
         self.condense(hub)
         hub.record = self
         return Recovered(entries=entries, now=hub.now, dropped={k: v for k, v in dropped.items() if v})
@@ -178,8 +179,8 @@ class _Given:
     def left(self, table: Table, rows: tuple[Row, ...]) -> None:
         """They were archived when they left."""
 
-    def expiry(self, leases: list[int], now: float) -> None:
-        raise JournalError(f"leases {leases} expired in a replay; only entries may end them")
+    def event(self, name: str, what: Any, now: float) -> None:
+        raise JournalError(f"{name!r} of {what} happened in a replay; only entries may make it")
 
 
 def _again(entry: object, hub: Hub) -> None:
@@ -192,10 +193,9 @@ def _again(entry: object, hub: Hub) -> None:
                     f"{operation} {number} of client {client.hex()} does not give the reply again that was "
                     "given; the journal is another version's or damaged: keep it and start a new directory"
                 )
-        case [float(now), list(leases)]:
+        case [float(now), str(event), what] if event in EVENTS:
             hub.now = now
-            for table in hub.tables.values():
-                table.end_leases([lease for lease in leases if table.leases.holds(lease)])
+            EVENTS[event](hub, what)
             hub.settle()
         case _:
             raise JournalError(f"not an entry of a queue's journal: {entry!r:.80}")

@@ -28,13 +28,14 @@ from headrace.transferqueue.errors import (
     WriteConflict,
 )
 from headrace.transferqueue.payload.gather import gather
+from headrace.transferqueue.payload.safety import Safety
 from headrace.transferqueue.payload.writing import SegmentWriter
 from headrace.transferqueue.reading import BlockReader
 from headrace.transferqueue.records import Publication
 from headrace.transferqueue.rows import Lease, Rows
 from headrace.transferqueue.schema import TableSpec
 from headrace.transferqueue.stats import Stats
-from headrace.transferqueue.wire import pack, pack_floats, pack_ints, unpack, unpack_ints
+from headrace.transferqueue.wire import pack, pack_floats, pack_ints, pack_uids, unpack, unpack_ints
 
 Uids = Sequence[int] | np.ndarray
 
@@ -56,6 +57,7 @@ class Client:
         self._held: dict[int, tuple[str, set[int]]] = {}
         self._connection: Connection
         self._writer: SegmentWriter
+        self._safety: Safety
         self._reader: BlockReader
 
     @classmethod
@@ -88,17 +90,14 @@ class Client:
             held=lambda: list(client._held),
             keys=keys,
         )
-        try:
-            hello = await client._connection.request("hello", {"holder": holder, "node": node})
-        except BaseException:
-            client._connection.close(ControllerUnreachable("the client did not connect"))
-            raise
+        hello = await client._connection.hello(holder, node)
         directory = Path(hello["directory"])
         identity = client._connection.identity.hex()
         durable = hello["durable"]
         client._writer = SegmentWriter(
             directory, identity, checksums=durable, reuse=not durable and not node, fault=fault
         )
+        client._safety = Safety(directory, sync=hello["sync"])
         client._reader = BlockReader(
             node, directory, client._connection, context=context, keys=keys, watched=not durable
         )
@@ -199,7 +198,7 @@ class Client:
 
     async def ack(self, lease: Lease, uids: Uids | None = None) -> None:
         """The task is done with the rows (None: all that the lease still holds); LeaseLost if it ended."""
-        fields = {"table": lease.table, "lease": lease.id, "uids": _packed(uids)}
+        fields = {"table": lease.table, "lease": lease.id, "uids": pack_uids(uids)}
         await self._connection.request("ack", fields)
         self._settle(lease.id, uids)
 
@@ -218,7 +217,7 @@ class Client:
         `failed` it counts as an attempt, and the last one puts the row in quarantine.
         """
         packed = [[int(uid), None if value is None else pack(value)] for uid, value in (carry or {}).items()]
-        fields = {"table": lease.table, "lease": lease.id, "uids": _packed(uids)}
+        fields = {"table": lease.table, "lease": lease.id, "uids": pack_uids(uids)}
         await self._connection.request(
             "release", {**fields, "reason": reason, "failed": failed, "carry": packed}
         )
@@ -229,13 +228,13 @@ class Client:
 
         The same call again changes nothing; another set for a committed step raises StepRefused.
         """
-        await self._connection.request("commit", {"task": task, "step": step, "uids": _packed(uids)})
+        await self._connection.request("commit", {"task": task, "step": step, "uids": pack_uids(uids)})
         for lease in list(self._held):
             self._settle(lease, uids)
 
     async def drop(self, table: str, uids: Uids, reason: str) -> None:
         """Rows leave the table and the staleness counts, whoever holds them; `reason` is counted."""
-        await self._connection.request("drop", {"table": table, "uids": _packed(uids), "reason": reason})
+        await self._connection.request("drop", {"table": table, "uids": pack_uids(uids), "reason": reason})
         for lease in [lease for lease, (name, _) in self._held.items() if name == table]:
             self._settle(lease, uids)
 
@@ -318,8 +317,8 @@ class Client:
         self, batch: pa.RecordBatch, fields: Mapping[str, Any], *, known_same: bool
     ) -> dict[str, Any]:
         place = self._writer.append(batch)
-        where = {"segment": place.segment, "offset": place.offset, "length": place.length}
-        where["checksum"] = place.checksum
+        self._safety.secure(place.segment)
+        where = {name: getattr(place, name) for name in ("segment", "offset", "length", "checksum")}
         try:
             answer = await self._connection.request("put", {**fields, **where, "known_same": known_same})
         except ControllerUnreachable:
@@ -387,12 +386,3 @@ class Client:
 
 def _handing_back(table: str, lease: int, reason: str) -> dict[str, Any]:
     return {"table": table, "lease": lease, "uids": None, "reason": reason, "failed": False, "carry": []}
-
-
-def _packed(uids: Uids | None) -> bytes | None:
-    if uids is None:
-        return None
-    array = np.asarray(uids)
-    if array.size and array.dtype.kind not in "iu":
-        raise SchemaError(f"uids are {array.dtype}; int64 [n] is due")
-    return pack_ints(array.astype(np.int64))

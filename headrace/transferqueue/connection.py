@@ -16,11 +16,11 @@ import zmq
 
 from headrace.transferqueue.errors import ControllerUnreachable, QueueError, WireError
 from headrace.transferqueue.keys import client_options
+from headrace.transferqueue.lines import open_socket
 from headrace.transferqueue.port import Port, monitor
 from headrace.transferqueue.wire import MAX_MESSAGE_BYTES, pack_ints, read_reply, write_request
 
 _LINGER_MS = 200
-_RECONNECT_MS = 50
 
 
 class Connection:
@@ -53,13 +53,11 @@ class Connection:
         self._on_orphan = on_orphan
         self._loop = asyncio.get_running_loop()
         options = {} if keys is None else client_options(keys)
-        socket = (context or zmq.Context.instance()).socket(zmq.DEALER)
-        socket.setsockopt(zmq.IDENTITY, self.identity)
-        socket.setsockopt(zmq.MAXMSGSIZE, MAX_MESSAGE_BYTES)
-        socket.setsockopt(zmq.RECONNECT_IVL, _RECONNECT_MS)
+        options[zmq.IDENTITY] = self.identity
+        socket = open_socket(
+            context or zmq.Context.instance(), zmq.DEALER, max_bytes=MAX_MESSAGE_BYTES, options=options
+        )
         self._monitor = Port(monitor(socket, zmq.EVENT_HANDSHAKE_SUCCEEDED), self._on_line)
-        for option, value in options.items():
-            socket.setsockopt(option, value)
         socket.connect(address)
         self._port = Port(socket, self._on_message)
         self._lines = 0
@@ -74,6 +72,17 @@ class Connection:
     @property
     def closed(self) -> bool:
         return self._port.closed
+
+    async def hello(self, holder: str, node: str) -> dict[str, Any]:
+        """Says who is there; what the answer holds for cells that are written on `node`. Closes the line
+        where nobody answers."""
+        try:
+            who = {"holder": holder, "node": node, "patience_s": self.timeout_s}
+            terms = await self.request("hello", who)
+            return {**terms, "sync": bool(node) and (await self.request("terms", {}))["sync"]}
+        except BaseException:
+            self.close(ControllerUnreachable("the client did not connect"))
+            raise
 
     async def request(self, operation: str, fields: Mapping[str, Any]) -> Any:
         """The body of the answer, or the error raised that came instead of it."""

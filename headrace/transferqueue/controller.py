@@ -19,16 +19,17 @@ import zmq
 from headrace.transferqueue.addresses import newest_address, require_local, write_address
 from headrace.transferqueue.chronicle import Chronicle, Recovered
 from headrace.transferqueue.errors import QueueError, Refused, WireError
-from headrace.transferqueue.hub import Hub
+from headrace.transferqueue.hub import Hub, Terms
 from headrace.transferqueue.journal import Fsync
 from headrace.transferqueue.keys import make_keys, server_options
+from headrace.transferqueue.lines import bind, open_socket
 from headrace.transferqueue.operations import OPERATIONS
 from headrace.transferqueue.payload.custody import Custody
 from headrace.transferqueue.payload.custody import archive as keep_segment
 from headrace.transferqueue.payload.spares import Spares
 from headrace.transferqueue.port import Port, monitor
 from headrace.transferqueue.staleness import INFINITE
-from headrace.transferqueue.wire import MAX_MESSAGE_BYTES, read_request
+from headrace.transferqueue.wire import MAX_MESSAGE_BYTES, read_request, write_reply
 
 Durability = Literal["memory", "disk"]
 _LINGER_MS = 500
@@ -51,8 +52,9 @@ class Controller:
     have the client key.
     `durability`: "memory" empties `directory` at the end; "disk" keeps it, and a controller started on it
     again goes on where the last acknowledged operation left it, at the same address. `fsync`: see
-    `journal.Fsync`. `archive` (disk only): rows that leave are kept, see `archive.py`. `fault`: called at
-    "commit begun", "committed" and "replied"; a test may end the process there.
+    `journal.Fsync`. `archive` (disk only): rows that leave are kept, see `archive.py`. `give_up_s` (memory
+    only): a node whose storage unit was silent for so long has lost its bytes. `fault`: called at "commit
+    begun", "committed" and "replied"; a test may end the process there.
     """
 
     def __init__(
@@ -65,6 +67,7 @@ class Controller:
         fsync: Fsync = "batch",
         keys: Path | None = None,
         archive: bool = False,
+        give_up_s: float = 30.0,
         fault: Callable[[str], object] = lambda point: None,
     ) -> None:
         if keys is None:
@@ -84,6 +87,7 @@ class Controller:
         self._durable = durability == "disk"
         self._fsync: Fsync = fsync
         self._archive = archive
+        self._terms = Terms(give_up_s=give_up_s, sync=self._durable and fsync == "always", archive=archive)
         self._fault = fault
         self._hub: Hub
         self._chronicle: Chronicle | None = None
@@ -121,7 +125,14 @@ class Controller:
             retire=keep_segment if self._archive else None,
             spares=None if self._durable else Spares(self._directory),
         )
-        self._hub = Hub(self._directory, OPERATIONS, self._deliver, custody=custody)
+        self._hub = Hub(
+            self._directory,
+            OPERATIONS,
+            self._deliver,
+            custody=custody,
+            terms=self._terms,
+            reaches=self._reaches,
+        )
         try:
             if self._durable:
                 self._recover()
@@ -153,18 +164,9 @@ class Controller:
 
     def _bind(self) -> None:
         options = {} if self._keys is None else server_options(self._keys)
-        socket = self._context.socket(zmq.ROUTER)
-        socket.setsockopt(zmq.MAXMSGSIZE, MAX_MESSAGE_BYTES)
-        socket.setsockopt(zmq.ROUTER_MANDATORY, 1)
-        socket.setsockopt(zmq.ROUTER_HANDOVER, 1)
-        for option, value in options.items():
-            socket.setsockopt(option, value)
-        try:
-            socket.bind(self.address)
-        except zmq.ZMQError as error:
-            socket.close(0)
-            raise Refused(f"the controller cannot bind {self.address}: {error}") from error
-        self.address = socket.getsockopt(zmq.LAST_ENDPOINT).rstrip(b"\0").decode()
+        options |= {zmq.ROUTER_MANDATORY: 1, zmq.ROUTER_HANDOVER: 1}
+        socket = open_socket(self._context, zmq.ROUTER, max_bytes=MAX_MESSAGE_BYTES, options=options)
+        self.address = bind(socket, self.address, who="the controller")
         self._port = Port(socket, self._on_message)
         self._doorbell = Port(monitor(socket, _REFUSALS), self._on_refusal)
         self._hub.look_ahead()
@@ -224,6 +226,10 @@ class Controller:
             self._outbox.append([client, reply])
         elif self._port is not None:
             self._port.send([client, reply])
+
+    def _reaches(self, client: bytes) -> bool:
+        """Whether a client's line is up; what it gets answers no request, and it lets it be."""
+        return self._port is not None and self._port.send([client, write_reply(0, {})])
 
     def _after_event(self) -> None:
         if self._chronicle is None:

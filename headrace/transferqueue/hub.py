@@ -18,12 +18,14 @@ from headrace.transferqueue.errors import (
     WaitTimeout,
     WireError,
 )
+from headrace.transferqueue.events import EVENTS, due, next_due
 from headrace.transferqueue.leases import LeaseIds
 from headrace.transferqueue.nodes import Unit
 from headrace.transferqueue.payload.custody import Custody
 from headrace.transferqueue.payload.depots import Depots
 from headrace.transferqueue.publications import Publications
 from headrace.transferqueue.records import Row
+from headrace.transferqueue.silence import Silence
 from headrace.transferqueue.staleness import INFINITE
 from headrace.transferqueue.table import Table
 from headrace.transferqueue.waits import Wait, Waits
@@ -40,6 +42,10 @@ class Session:
     holder: str
     node: str = ""
     """Where it writes its cells."""
+    timeout_s: float = 10.0
+    """How long it lets the controller be silent, and a measure of its own silences."""
+    heard_s: float = 0.0
+    """When its last message came."""
     since: int = 0
     """Oldest request that the client may still wait for; what is older was answered and seen."""
     timelines: dict[str, int] = field(default_factory=dict)
@@ -80,15 +86,28 @@ class Record(Protocol):
 
     def request(self, call: Call, reply: bytes, now: float) -> None: ...
 
-    def expiry(self, leases: list[int], now: float) -> None: ...
+    def event(self, name: str, what: Any, now: float) -> None: ...
 
     def left(self, table: Table, rows: tuple[Row, ...]) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What a controller was started with that its hub goes by."""
+
+    give_up_s: float = 30.0
+    """In memory: a storage unit that was silent for so long has lost its bytes."""
+    sync: bool = False
+    """Payload is to be safe from a loss of power before its put is acknowledged."""
+    archive: bool = False
+    """Segments that nobody needs are kept."""
 
 
 class Hub:
     """State of a controller. `deliver(client, reply)` sends; `operations` is what clients may ask for.
 
-    `record`: hears of every operation that was done, so that doing them again gives the same state.
+    `record`: hears of every operation and event, so that doing them again gives the same state.
+    `reaches(client)`: whether a client's line is up.
     """
 
     def __init__(
@@ -99,21 +118,26 @@ class Hub:
         *,
         custody: Custody | None = None,
         record: Record | None = None,
+        terms: Terms = Terms(),
+        reaches: Callable[[bytes], bool] = lambda client: False,
     ) -> None:
         self.directory = directory
         self.custody = Depots(Custody(directory) if custody is None else custody)
         self.units: dict[str, Unit] = {}
         self.record = record
+        self.terms = terms
+        self.reaches = reaches
         self.tables: dict[str, Table] = {}
         self.tables_by_task: dict[str, Table] = {}
         self.policies: dict[str, Publications] = {}
         self.sessions: dict[bytes, Session] = {}
         self.waits = Waits()
-        self.malformed = 0
+        self.silence = Silence()
+        self.malformed = self.forgotten = 0
         self.lease_ids = LeaseIds()
         self.now = 0.0
         self.due = INFINITE
-        """No lease and no wait ends before it: `tick` may wait until then."""
+        """Nothing ends or is due before it: `tick` may wait until then."""
         self._woken: dict[tuple[str, str], None] = {}
         self._operations = operations
         self._deliver = deliver
@@ -139,13 +163,11 @@ class Hub:
         self.settle()
 
     def tick(self, now: float) -> None:
-        """Ends the leases and the waits that are due."""
+        """Ends the leases and the waits that are due, and notices who has gone silent."""
         self.now = now
-        late = [lease for table in self.tables.values() for lease in table.expire(now)]
-        if late:
-            _log.warning("leases %s expired; their rows are handed out again", late)
-            if self.record is not None:
-                self.record.expiry(late, now)
+        for event, what, line in due(self, now):
+            _log.warning("%s", line)
+            self.happen(event, what)
         self.settle()
         for wait in self.waits.late(now):
             wait.abandon()
@@ -159,10 +181,32 @@ class Hub:
 
     def look_ahead(self) -> None:
         """Finds anew what ends next: `due` stands where something ended early, and `tick` comes in vain."""
-        dues = [self.waits.next_deadline(), *(table.leases.next_deadline() for table in self.tables.values())]
-        self.due = min((due for due in dues if due is not None), default=INFINITE)
+        dues = self.waits.next_deadline(), next_due(self)
+        self.due = min((at for at in dues if at is not None), default=INFINITE)
+
+    def happen(self, event: str, what: Any) -> None:
+        """Something that no client asked for; see `events.py`."""
+        EVENTS[event](self, what)
+        if self.record is not None:
+            self.record.event(event, what, self.now)
+
+    def resume(self) -> None:
+        """After a restart leases, units and clients have their full time again."""
+        for table in self.tables.values():
+            table.leases.renew_all(self.now)
+        for unit in self.units.values():
+            unit.attended_s = self.now
+        self.silence = Silence()
+        for client, session in self.sessions.items():
+            session.heard_s = self.now
+            self.silence.expect(client, session)
 
     # -- what operations build on
+
+    @property
+    def durable(self) -> bool:
+        """Whether what is done is recorded."""
+        return self.record is not None
 
     def table(self, name: str) -> Table:
         if name not in self.tables:
@@ -306,11 +350,15 @@ class Hub:
             if len(self.sessions) >= MAX_CLIENTS:
                 self.malformed += 1
                 return None
-            session = self.sessions[client] = Session(holder="")
+            session = self.sessions[client] = Session(holder="", heard_s=self.now)
+            self.expect(self.silence.expect(client, session))
         if session is None:
             self.malformed += 1
             stranger = ControllerUnreachable(
-                "this client is not known here: it was evicted or the controller was restarted; connect again"
+                "this client is not known here: it was evicted, it was forgotten after a long silence, or "
+                "the controller was restarted; connect again"
             )
             self._deliver(client, write_error(request.id, stranger))
+            return None
+        session.heard_s = self.now
         return session

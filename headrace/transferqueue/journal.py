@@ -28,7 +28,7 @@ when a state replaces the log; what was acknowledged since may go, the rest stay
 payload and then the log are synced before an operation is acknowledged.
 """
 
-FORMAT = 1
+FORMAT = 2
 _FILE = "journal.db"
 _SYNCHRONOUS: dict[Fsync, str] = {"never": "OFF", "batch": "NORMAL", "always": "FULL"}
 _SCHEMA = """

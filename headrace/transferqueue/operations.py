@@ -13,7 +13,7 @@ from headrace.transferqueue.census import table_stats
 from headrace.transferqueue.errors import QueueError, Refused, SchemaError, TimelineMoved
 from headrace.transferqueue.explain import why_no_lease, why_no_room
 from headrace.transferqueue.hub import Call, Hub, Operation
-from headrace.transferqueue.nodes import addresses, attend, lost, unit, unit_state
+from headrace.transferqueue.nodes import addresses, attend, broken, inventory, terms, unit, unit_state
 from headrace.transferqueue.publications import Publications
 from headrace.transferqueue.records import Block, Entry, Held, Publication, Row
 from headrace.transferqueue.rewind import fork
@@ -29,13 +29,14 @@ def hello(hub: Hub, call: Call) -> Body:
     session, arguments = call.session, call.arguments
     session.holder = arguments.text("holder")
     session.node = arguments.text("node") if arguments.has("node") else ""
+    session.timeout_s = arguments.number("patience_s") if arguments.has("patience_s") else session.timeout_s
     if session.node and session.node not in hub.units:
         raise Refused(
             f"no storage unit serves node {session.node!r}; there are: {', '.join(hub.units) or 'none'}. "
             "Start one there first"
         )
     directory = hub.units[session.node].directory if session.node else str(hub.directory)
-    return {"directory": directory, "durable": hub.record is not None}
+    return {"directory": directory, "durable": hub.durable}
 
 
 def goodbye(hub: Hub, call: Call) -> Body:
@@ -246,6 +247,7 @@ def stats(hub: Hub, call: Call) -> Body:
         segment_bytes=hub.custody.size,
         clients=len(hub.sessions),
         waiting=len(hub.waits),
+        forgotten=hub.forgotten,
         malformed=hub.malformed,
     ).to_wire()
 
@@ -276,11 +278,13 @@ OPERATIONS: dict[str, Operation] = {
         unit,
         attend,
         unit_state,
-        lost,
+        inventory,
+        terms,
+        broken,
     )
 }
 
-PASSING = frozenset(("pulse", "cancel", "describe", "stats", "attend", "unit_state"))
+PASSING = frozenset(("pulse", "cancel", "describe", "stats", "attend", "unit_state", "inventory", "terms"))
 """Operations that leave nothing which a restart would have to bring back."""
 
 

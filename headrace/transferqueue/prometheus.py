@@ -61,6 +61,9 @@ class _Look(Collector):
         yield CounterMetricFamily(
             "headrace_queue_refused", "Messages and peers refused.", value=stats.malformed
         )
+        yield CounterMetricFamily(
+            "headrace_queue_forgotten", "Clients that went without a goodbye.", value=stats.forgotten
+        )
         versions = GaugeMetricFamily(
             "headrace_policy_version", "Newest published version.", labels=["policy"]
         )

@@ -57,17 +57,18 @@ class BlockReader:
         return {} if self._views is None else self._views.let_go(self._local.refresh)
 
     async def pieces(self, answer: Mapping[str, Any]) -> list[Piece]:
-        """The blocks that an answer names; see `read`."""
-        return [
-            Piece(
-                batch=await self.read(
-                    Reference(segment=segment, offset=offset, length=length, node=node), answer["units"]
-                ),
-                positions=np.frombuffer(positions, "<i8"),
-                indices=np.frombuffer(indices, "<i8"),
-            )
-            for segment, offset, length, positions, indices, node in answer["blocks"]
-        ]
+        """The blocks that an answer names; see `read`. UnitLost names the rows as well."""
+        pieces = []
+        for segment, offset, length, packed, indices, node in answer["blocks"]:
+            place = Reference(segment=segment, offset=offset, length=length, node=node)
+            positions = np.frombuffer(packed, "<i8")
+            try:
+                batch = await self.read(place, answer["units"])
+            except UnitLost as error:
+                uids = np.frombuffer(answer["uids"] if "uids" in answer else answer["written"], "<i8")
+                raise UnitLost(f"rows {uids[positions[:8]].tolist()} cannot be read: {error}") from error
+            pieces.append(Piece(batch=batch, positions=positions, indices=np.frombuffer(indices, "<i8")))
+        return pieces
 
     async def read(self, place: Reference, units: Mapping[str, str]) -> pa.RecordBatch:
         """The batch of a block; `units` has the addresses of other nodes' units.
@@ -81,14 +82,15 @@ class BlockReader:
                 f"no storage unit serves node {place.node!r} to others; start one there "
                 "(for the controller's own node: one with node='')"
             )
-        address = units[place.node]
         try:
-            return await self._remote.read(place, address)
+            return await self._remote.read(place, units[place.node])
         except TimeoutError as error:
-            silence = f"the storage unit of node {place.node!r} at {address} does not answer"
-            raise UnitLost(await self._give_up(place.node, silence)) from error
+            what = f"was silent for {self._connection.timeout_s:g} s; {await self._outlook(place.node)}"
+            cause = error
         except PayloadError as error:
-            raise UnitLost(await self._give_up(place.node, str(error))) from error
+            what = f"has not got them: {error}; {await self._report(place)}"
+            cause = error
+        raise UnitLost(f"the storage unit of node {place.node!r} at {units[place.node]} {what}") from cause
 
     def forget_unlinked(self) -> None:
         """See `SegmentReader.forget_unlinked`."""
@@ -98,16 +100,21 @@ class BlockReader:
         self._local.close()
         self._remote.close()
 
-    async def _give_up(self, node: str, what: str) -> str:
-        """Has the controller look after the rows of a unit that did not give a block; says what it did."""
+    async def _outlook(self, node: str) -> str:
+        """What becomes of the rows of a unit that is silent."""
         state = await self._connection.request("unit_state", {"node": node})
+        if not state["known"]:
+            return "it was given up, and its rows are issued again or dropped"
         if not state["away"]:
-            return f"{what}; the unit is up: lease again"
+            return "the controller hears of it: lease again"
         if state["durable"]:
-            return f"{what}; its rows come back when it is started again"
-        which = {"node": node, "incarnation": state["incarnation"]}
-        counts = await self._connection.request("lost", which)
+            return "its rows are parked and come back with it"
         return (
-            f"{what}; its bytes are lost: {counts['reissued']} rows are issued again and "
-            f"{counts['dropped']} are dropped"
+            f"its rows are parked; after {state['give_up_s']:g} s without it they are issued again or dropped"
         )
+
+    async def _report(self, place: Reference) -> str:
+        """Has the controller take out a block that its own unit has not got."""
+        where = {"node": place.node, "segment": place.segment, "offset": place.offset}
+        counts = await self._connection.request("broken", where)
+        return f"{counts['reissued']} rows are issued again and {counts['dropped']} are dropped"

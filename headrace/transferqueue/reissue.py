@@ -5,15 +5,20 @@ them. A row that lost what its producer put is dropped: nobody here can make it 
 consumed are done with.
 """
 
-from headrace.transferqueue.records import Row
+from collections.abc import Callable
+from itertools import chain
+
+from headrace.transferqueue.records import Block, Row
+from headrace.transferqueue.rewind import checkpointed
 from headrace.transferqueue.table import Table
 
 
-def lose(table: Table, node: str, reason: str) -> tuple[list[int], list[int]]:
-    """The blocks of `node` are gone; returns the uids that are issued again and those that are dropped."""
+def lose(table: Table, is_lost: Callable[[Block], bool], reason: str) -> tuple[list[int], list[int]]:
+    """Blocks are gone; returns the uids that are issued again and those that are dropped."""
     reissued, dropped = [], []
+    _cover(table, is_lost)
     for row in list(table.shelf.rows.values()):
-        columns = _lost(table, row, node)
+        columns = _lost(table, row, is_lost)
         if not columns or row.uid not in table.shelf.rows:
             continue
         if row.consumed:
@@ -28,6 +33,14 @@ def lose(table: Table, node: str, reason: str) -> tuple[list[int], list[int]]:
     return reissued, dropped
 
 
+def _cover(table: Table, is_lost: Callable[[Block], bool]) -> None:
+    """A trainer cannot go back to steps whose rows have lost cells."""
+    rows = chain(table.shelf.rows.values(), table.history.kept())
+    steps = [row.step for row in rows if row.consumed and any(is_lost(block) for block in row.blocks)]
+    if steps and table.spec.train is not None:
+        checkpointed(table, table.spec.train.name, max(steps) + 1)
+
+
 def _written_by_tasks(table: Table) -> int:
     columns = 0
     for flow in table.flows.values():
@@ -35,11 +48,11 @@ def _written_by_tasks(table: Table) -> int:
     return columns
 
 
-def _lost(table: Table, row: Row, node: str) -> int:
-    """The columns that went with the node, those written beside them, and all that tasks made from them."""
+def _lost(table: Table, row: Row, is_lost: Callable[[Block], bool]) -> int:
+    """The columns that are gone, those written beside them, and all that tasks made from them."""
     columns = 0
     for block in row.blocks:
-        columns |= block.columns if block.node == node else 0
+        columns |= block.columns if is_lost(block) else 0
     while True:
         more = columns
         for block in row.blocks:

@@ -90,6 +90,8 @@ class Stats:
     clients: int
     waiting: int
     """Requests that wait for rows, for room or for a version."""
+    forgotten: int
+    """Clients that went without a goodbye, since the controller started."""
     malformed: int
     """Messages that were refused unread, and peers refused at the door."""
 

@@ -4,7 +4,8 @@
         client = await Client.connect(controller.address, holder="answers/1", node="b")
 
 Clients of the node map its files and need the unit only to be there. Segments are removed when the controller
-says so. A unit of a durable queue comes back with what it held; in memory it starts empty.
+says so. A unit of a durable queue comes back with what it held; in memory it starts empty. One that is cut
+off goes on serving its node, and is heard of again when the line is back.
 """
 
 import asyncio
@@ -20,10 +21,13 @@ import zmq
 
 from headrace.transferqueue.addresses import require_local
 from headrace.transferqueue.connection import Connection
-from headrace.transferqueue.errors import ControllerUnreachable, QueueError, Refused, WaitTimeout, WireError
+from headrace.transferqueue.errors import ControllerUnreachable, QueueError, WaitTimeout, WireError
 from headrace.transferqueue.keys import server_options
+from headrace.transferqueue.lines import bind, open_socket
 from headrace.transferqueue.nodes import ATTEND_S
+from headrace.transferqueue.payload.custody import archive as keep_segment
 from headrace.transferqueue.payload.remote import PIECE_BYTES
+from headrace.transferqueue.payload.segments import is_whole
 from headrace.transferqueue.port import Port
 from headrace.transferqueue.wire import pack, unpack
 
@@ -37,7 +41,9 @@ _log = logging.getLogger(__name__)
 class StorageUnit:
     """Serves `directory` under the name of its node; `node=""` is the controller's own, and its directory.
 
-    `keys`: the run's keys, for an address beyond this machine; the unit needs both of them.
+    `advertise`: where clients of other nodes reach it, if that is not what it binds. `patience_s`: how long
+    the controller may be away before the unit stops. `keys`: the run's keys, for an address beyond this
+    machine; the unit needs both of them.
     """
 
     def __init__(
@@ -47,20 +53,25 @@ class StorageUnit:
         *,
         node: str,
         address: str = "tcp://127.0.0.1:*",
+        advertise: str | None = None,
         timeout_s: float = 10.0,
+        patience_s: float = 600.0,
         keys: Path | None = None,
         context: "zmq.Context[Any] | None" = None,
     ) -> None:
         if keys is None:
             require_local(address)
+            require_local(advertise or address)
         self.node = node
         self.address = address
         self._directory = directory
         self._controller = controller
+        self._advertise = advertise
         self._timeout_s = timeout_s
+        self._patience_s = patience_s
         self._keys = keys
         self._context = context or zmq.Context.instance()
-        self._durable = False
+        self._durable = self._archives = False
         self._incarnation = ""
         self._connection: Connection
         self._port: Port
@@ -76,7 +87,10 @@ class StorageUnit:
         await self.close()
 
     async def start(self) -> None:
-        """Binds and registers; `address` then names the real port."""
+        """Binds and registers; `address` then names the real port.
+
+        A durable unit first reads its blocks: rows whose cells are not as they were written are reported.
+        """
         self._connection = Connection(
             self._controller,
             timeout_s=self._timeout_s,
@@ -87,18 +101,19 @@ class StorageUnit:
             keys=self._keys,
         )
         try:
-            hello = await self._connection.request("hello", {"holder": f"storage/{self.node}"})
-            self._durable = hello["durable"]
+            await self._greet()
             self._prepare()
+            torn = await self._torn() if self._durable and self.node else []
             self._bind()
-            await self._connection.request("unit", self._card())
+            await self._connection.request("unit", {**self._card(), "torn": torn})
         except BaseException:
             self._connection.close(ControllerUnreachable("the storage unit did not start"))
             raise
         self._attending = asyncio.create_task(self._attend())
 
     async def closed(self) -> None:
-        """Returns once it was closed; raises what made it stop: the controller is gone or gave it up."""
+        """Returns once it was closed; raises what made it stop: the controller gave it up, or stayed away for
+        `patience_s`."""
         await asyncio.wait([self._attending])
         if not self._attending.cancelled():
             self._attending.result()
@@ -111,6 +126,24 @@ class StorageUnit:
         self._connection.close(ControllerUnreachable("the storage unit is closed"))
         if not self._durable and self.node:
             self._empty()
+
+    async def _greet(self) -> None:
+        fields = {"holder": f"storage/{self.node}", "patience_s": self._timeout_s}
+        self._durable = (await self._connection.request("hello", fields))["durable"]
+        self._archives = (await self._connection.request("terms", {}))["archive"]
+
+    async def _torn(self) -> list[list[Any]]:
+        """Blocks that should be here and are not as they were written."""
+        due = (await self._connection.request("inventory", {"node": self.node}))["blocks"]
+
+        def look() -> list[list[Any]]:
+            return [
+                [segment, offset]
+                for segment, offset, length, checksum in due
+                if not is_whole(self._directory / segment, offset, length, checksum)
+            ]
+
+        return await asyncio.to_thread(look)
 
     def _prepare(self) -> None:
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -131,43 +164,53 @@ class StorageUnit:
 
     def _bind(self) -> None:
         options = {} if self._keys is None else server_options(self._keys)
-        socket = self._context.socket(zmq.ROUTER)
-        for option, value in options.items():
-            socket.setsockopt(option, value)
-        socket.setsockopt(zmq.MAXMSGSIZE, _MAX_REQUEST_BYTES)
-        try:
-            socket.bind(self.address)
-        except zmq.ZMQError as error:
-            socket.close(0)
-            raise Refused(f"the storage unit cannot bind {self.address}: {error}") from error
-        self.address = socket.getsockopt(zmq.LAST_ENDPOINT).rstrip(b"\0").decode()
+        socket = open_socket(self._context, zmq.ROUTER, max_bytes=_MAX_REQUEST_BYTES, options=options)
+        self.address = bind(socket, self.address, who="the storage unit")
         self._port = Port(socket, self._on_message)
 
     def _card(self) -> dict[str, Any]:
         return {
             "node": self.node,
-            "address": self.address,
+            "address": self._advertise or self.address,
             "directory": str(self._directory),
             "incarnation": self._incarnation,
             "holds": [path.name for path in self._directory.glob("*.arrows")] if self.node else [],
         }
 
     async def _attend(self) -> None:
+        """Shows the controller that the unit is there, over any break that is not too long."""
+        loop = asyncio.get_running_loop()
         done: list[str] = []
+        heard_s = loop.time()
         while True:
             fields = {"node": self.node, "incarnation": self._incarnation, "done": done}
             try:
-                body = await self._connection.request("attend", {**fields, "timeout_s": ATTEND_S})
-            except WaitTimeout:
+                done = await self._remove({**fields, "timeout_s": ATTEND_S})
+                heard_s = loop.time()
+            except ControllerUnreachable as error:
+                if loop.time() - heard_s > self._patience_s:
+                    raise
+                _log.warning("storage unit of node %s goes on serving: %s", self.node, error)
                 done = []
-                continue
             except QueueError as error:
                 _log.error("storage unit of node %s stops: %s", self.node, error)
                 raise
-            done = body["remove"]
-            for name in done:
-                if _SEGMENT.fullmatch(name):
-                    (self._directory / name).unlink(missing_ok=True)
+
+    async def _remove(self, fields: dict[str, Any]) -> list[str]:
+        """Waits for segments to remove; returns those that were. A controller that forgot this unit in a
+        long silence is greeted anew; what it said of the unit stands."""
+        try:
+            names = (await self._connection.request("attend", fields))["remove"]
+        except WaitTimeout:
+            return []
+        except ControllerUnreachable:
+            await self._greet()
+            return []
+        for name in names:
+            path = self._directory / name
+            if _SEGMENT.fullmatch(name):
+                keep_segment(path) if self._archives else path.unlink(missing_ok=True)
+        return names
 
     def _on_message(self, frames: list[bytes]) -> None:
         try:

@@ -56,6 +56,10 @@ class Waits:
     def has(self, key: Hashable) -> bool:
         return key in self._by_key
 
+    def has_asker(self, client: bytes) -> bool:
+        """Whether a client waits for something."""
+        return any(asker[0] == client for asker in self._by_asker)
+
     def remove(self, asker: tuple[bytes, int]) -> None:
         """It has been answered."""
         wait = self._by_asker.pop(asker, None)

@@ -6,13 +6,13 @@ rows travel packed as int64. Bytes that are anything else raise WireError and do
 
 import math
 from array import array
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgpack
 import numpy as np
 
-from headrace.transferqueue.errors import BY_NAME, QueueError, WireError
+from headrace.transferqueue.errors import BY_NAME, QueueError, SchemaError, WireError
 
 MAX_MESSAGE_BYTES = 64 << 20
 _ARRAY = 1
@@ -115,6 +115,16 @@ def pack_ints(values: Iterable[int] | np.ndarray) -> bytes:
     if values.size and (values.dtype.kind not in "iu" or values.ndim != 1):
         raise WireError(f"row ids are {values.dtype} of shape {values.shape}; int64 [n] is due")
     return values.astype("<i8").tobytes()
+
+
+def pack_uids(uids: Sequence[int] | np.ndarray | None) -> bytes | None:
+    """int64, little-endian; None stays None. SchemaError where they are no integers."""
+    if uids is None:
+        return None
+    array = np.asarray(uids)
+    if array.size and array.dtype.kind not in "iu":
+        raise SchemaError(f"uids are {array.dtype}; int64 [n] is due")
+    return pack_ints(array.astype(np.int64))
 
 
 def unpack_ints(data: bytes) -> list[int]:

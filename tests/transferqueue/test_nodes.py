@@ -1,6 +1,7 @@
 """Several nodes: loopback addresses as hosts, a storage unit on each, one cut off and brought back."""
 
 import asyncio
+import io
 import signal
 import subprocess
 import sys
@@ -10,7 +11,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
 
+from headrace.dataflow.queue_text import render
 from headrace.transferqueue import (
     Client,
     Column,
@@ -22,6 +25,7 @@ from headrace.transferqueue import (
     UnitLost,
     WaitTimeout,
 )
+from headrace.transferqueue.look import look
 from headrace.transferqueue.nodes import AWAY_S
 
 Make = Callable[..., Any]
@@ -154,12 +158,19 @@ async def test_a_node_without_a_unit_and_a_unit_that_was_replaced_are_refused(
 
 @pytest.mark.slow
 async def test_rows_of_a_dead_node_are_issued_again_or_dropped_and_the_reader_is_told(
-    controller: Controller, connect: Make, units: Make, tmp_path: Path
+    units: Make, tmp_path: Path
 ) -> None:
     """B02: kill -9 of the unit that holds two answers and one prompt; the node comes back empty."""
+    async with (
+        Controller(tmp_path / "queue", give_up_s=AWAY_S + 1.5) as controller,
+        await Client.connect(controller.address, holder="driver") as driver,
+    ):
+        await lose_a_node(controller, driver, units, tmp_path)
+
+
+async def lose_a_node(controller: Controller, driver: Client, units: Make, tmp_path: Path) -> None:
     unit = await asyncio.to_thread(start_unit, tmp_path / "b", controller.address, "b", "127.0.0.2")
     await units(controller, "", "127.0.0.1")
-    driver = await connect("driver")
     await driver.create(table())
     await driver.put("t", [1, 2], {"prompt": [[1], [2]]}, groups=[1, 2])
     writer = await Client.connect(controller.address, holder="w", node="b", timeout_s=2)
@@ -172,8 +183,14 @@ async def test_rows_of_a_dead_node_are_issued_again_or_dropped_and_the_reader_is
     unit.send_signal(signal.SIGKILL)
     unit.communicate()
     reader = await Client.connect(controller.address, holder="r2", timeout_s=AWAY_S + 1)
-    with pytest.raises(UnitLost, match=r"node 'b' .* 2 rows are issued again and 1 are dropped"):
+    gone = (
+        r"rows \[2\] .* node 'b' .* was silent for 4 s; its rows are parked; after 4.5 s without it they are"
+    )
+    with pytest.raises(UnitLost, match=gone):
         await reader.lease("rate", 2, timeout_s=5)
+    again = await driver.lease("write", 2, timeout_s=30)
+    assert (again.rows.uids.tolist(), again.rows.attempts.tolist()) == ([1, 2], [1, 1])
+    await driver.release(again, reason="only looked at", failed=False)
     table_ = (await driver.stats()).tables["t"]
     assert (table_.rows, table_.lost, sum(table_.dropped.values())) == (2, 0, 1)
     assert table_.tasks["write"].ready == 2
@@ -190,6 +207,13 @@ async def test_rows_of_a_dead_node_are_issued_again_or_dropped_and_the_reader_is
         await client.close()
 
 
+def shown(directory: Path) -> str:
+    console = Console(file=io.StringIO(), width=200)
+    console.print(render(look(directory)))
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
 @pytest.mark.slow
 async def test_rows_of_a_durable_node_come_back_with_it(tmp_path: Path) -> None:
     async with Controller(tmp_path / "q", durability="disk") as controller:
@@ -200,11 +224,17 @@ async def test_rows_of_a_durable_node_come_back_with_it(tmp_path: Path) -> None:
         await writer.put("t", [1, 2], {"prompt": [[1], [2]]}, groups=[1, 2])
         unit.send_signal(signal.SIGKILL)
         unit.communicate()
-        with pytest.raises(UnitLost, match="its rows come back when it is started again"):
+        with pytest.raises(UnitLost, match=r"rows \[1, 2\] .* its rows are parked and come back with it"):
             await driver.lease("write", 2, timeout_s=5)
+        with pytest.raises(WaitTimeout, match=r"2 rows are parked: .* on nodes that are away \('b'\)"):
+            await driver.lease("write", 2, timeout_s=0.01)
+        assert (await driver.stats()).tables["t"].parked == {"b": 2}
+        assert "2 rows parked on node b" in shown(tmp_path / "q")
         async with StorageUnit(tmp_path / "b", controller.address, node="b", address="tcp://127.0.0.4:*"):
             lease = await driver.lease("write", 2, timeout_s=5)
             assert [cell.tolist() for cell in lease.rows["prompt"]] == [[1], [2]]
+            assert lease.rows.attempts.tolist() == [1, 1]
+            assert (await driver.stats()).tables["t"].parked == {}
             with pytest.raises(WaitTimeout):
                 await driver.lease("write", 2, timeout_s=0.01)
         await driver.close()

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.transferqueue.errors import PayloadError
+from headrace.transferqueue.payload.safety import sync_files, sync_names
 from headrace.transferqueue.payload.segments import segment_name
 from headrace.transferqueue.payload.spares import Spares
 from headrace.transferqueue.records import Block
@@ -58,6 +59,8 @@ class Custody:
         self._retired: list[str] = []
         self._cut: list[str] = []
         self._unsynced: set[str] = set()
+        self._named: set[str] = set()
+        """Segments whose names are safe as well, as far as they are still written to."""
 
     def __len__(self) -> int:
         return len(self._segments)
@@ -134,12 +137,11 @@ class Custody:
 
     def sync(self) -> None:
         """Makes every block admitted so far safe from a loss of power."""
-        for name in self._unsynced & self._segments.keys():
-            file = os.open(self._directory / name, os.O_RDWR | os.O_CLOEXEC)
-            try:
-                os.fdatasync(file)
-            finally:
-                os.close(file)
+        names = self._unsynced & self._segments.keys()
+        sync_files(self._directory, names)
+        if names - self._named:
+            sync_names(self._directory)
+            self._named = set(self._current.values())
         self._unsynced.clear()
 
     def sweep(self) -> None:

@@ -1,6 +1,7 @@
 """Blocks of other nodes, streamed from their storage units in pieces, and kept for the leases that follow.
 
-Invariant: what is kept is bounded in bytes; a block is fetched whole or not at all, within the deadline.
+Invariant: what is kept is bounded in bytes; a block is fetched whole or not at all, within the deadline. What
+was asked for on a line that broke is asked for again on the next.
 """
 
 import asyncio
@@ -13,8 +14,9 @@ import zmq
 
 from headrace.transferqueue.errors import PayloadError
 from headrace.transferqueue.keys import client_options
+from headrace.transferqueue.lines import open_socket
 from headrace.transferqueue.payload.segments import Reference
-from headrace.transferqueue.port import Port
+from headrace.transferqueue.port import Port, monitor
 from headrace.transferqueue.wire import pack, unpack
 
 PIECE_BYTES = 8 << 20
@@ -81,32 +83,39 @@ class RemoteReader:
 class _Line:
     def __init__(self, context: "zmq.Context[Any]", address: str, keys: Path | None) -> None:
         options = {} if keys is None else client_options(keys)
-        socket = context.socket(zmq.DEALER)
-        for option, value in options.items():
-            socket.setsockopt(option, value)
-        socket.setsockopt(zmq.MAXMSGSIZE, 2 * PIECE_BYTES)
+        socket = open_socket(context, zmq.DEALER, max_bytes=2 * PIECE_BYTES, options=options)
+        self._monitor = Port(monitor(socket, zmq.EVENT_HANDSHAKE_SUCCEEDED), self._on_line)
         socket.connect(address)
         self._port = Port(socket, self._on_message)
-        self._asked: dict[int, asyncio.Future[bytes]] = {}
-        self._numbers = 0
+        self._asked: dict[int, tuple[bytes, asyncio.Future[bytes]]] = {}
+        self._lines = self._numbers = 0
 
     async def ask(self, segment: str, offset: int, length: int) -> bytes:
         self._numbers += 1
         number = self._numbers
-        future = self._asked[number] = asyncio.get_running_loop().create_future()
-        self._port.send([pack([number, segment, offset, length])])
+        request = pack([number, segment, offset, length])
+        future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        self._asked[number] = request, future
+        self._port.send([request])
         try:
             return await future
         finally:
             del self._asked[number]
 
     def close(self) -> None:
+        self._monitor.close(linger_ms=0)
         self._port.close(linger_ms=0)
+
+    def _on_line(self, frames: list[bytes]) -> None:
+        self._lines += 1
+        if self._lines > 1:
+            for request, _ in self._asked.values():
+                self._port.send([request])
 
     def _on_message(self, frames: list[bytes]) -> None:
         match unpack(frames[0]), frames[1:]:
             case [int(number), str(error)], [data]:
-                future = self._asked.get(number)
+                _, future = self._asked.get(number, (b"", None))
                 if future is None or future.done():
                     return
                 if error:
