@@ -173,17 +173,27 @@ def queue(
     export: Annotated[
         Path | None, typer.Option(help="Write archived rows as one Parquet file per table into this folder.")
     ] = None,
+    node: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="NAME=DIR: where another node's storage unit keeps archived cells; NAME= for nulls."
+        ),
+    ] = None,
 ) -> None:
     """Look into a durable queue: rows by state, leases, and quarantined rows with their errors."""
     from headrace.dataflow.queue_text import queue_directory, render
     from headrace.transferqueue.archive import export as write_files
-    from headrace.transferqueue.errors import JournalError
+    from headrace.transferqueue.errors import JournalError, PayloadError
     from headrace.transferqueue.look import look
 
     try:
         found = look(queue_directory(directory))
-        files = [] if export is None else write_files(queue_directory(directory), export)
-    except JournalError as error:
+        nodes = {
+            name: Path(place) if place else None
+            for name, _, place in (each.partition("=") for each in node or ())
+        }
+        files = [] if export is None else write_files(queue_directory(directory), export, nodes=nodes)
+    except (JournalError, PayloadError) as error:
         typer.echo(str(error), err=True)
         raise typer.Exit(REFUSED) from error
     if as_json:

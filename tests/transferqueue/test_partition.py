@@ -1,6 +1,11 @@
 """A node that is cut off without a word, its sockets left open, and brought back."""
 
 import asyncio
+import json
+import os
+import shutil
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -208,3 +213,31 @@ async def test_a_short_cut_is_noticed_by_nobody(tmp_path: Path) -> None:
         assert [cell.tolist() for cell in lease.rows["prompt"]] == [[1], [2]]
         await parked(driver, {})
         assert (await driver.stats()).tables["t"].tasks["write"].leased == 2
+
+
+def test_packets_that_vanish_between_two_network_namespaces_cost_nothing_but_time(tmp_path: Path) -> None:
+    """B02, over CURVE: rows 1 and 2 are there before the cut, row 3 is put while it lasts."""
+    if not all(map(shutil.which, ("unshare", "nsenter", "ip"))):
+        pytest.skip("unshare, nsenter or ip is not installed")
+    cable = "unshare --net ip link add here type veth peer name there"
+    allowed = subprocess.run(cable.split(), capture_output=True, text=True, check=False)
+    if allowed.returncode:
+        pytest.skip(f"no virtual cables between network namespaces here: {allowed.stderr.strip()}")
+    root = Path(__file__).parents[2]
+    done = subprocess.run(
+        ["unshare", "--net", sys.executable, "-m", "tests.transferqueue.parted_run", str(tmp_path)],
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": str(root)},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    seen = json.loads(done.stdout)
+    assert seen["lost"].startswith(
+        "rows [1, 2] cannot be read: the storage unit of node 'b' at tcp://10.77.0.2:"
+    )
+    assert (seen["first"], seen["parked"], seen["second"]) == ("put\n", {"b": 2}, "put again\n")
+    assert seen["rows"] == [[1, [1]], [2, [2]], [3, [3]]]
+    assert set(seen["attempts"]) == {1}
