@@ -19,6 +19,7 @@ from headrace.services.scoring.model import PackedModel
 from headrace.services.scoring.packing import Pack, pack
 from headrace.services.scoring.score import score
 from headrace.services.trainer.backend import Loss, NonFiniteGradientError, StepResult
+from headrace.services.trainer.determinism import deterministic
 from headrace.services.trainer.optimizer_state import dump_optimizer, restore_optimizer
 from headrace.services.trainer.samples import Samples
 from headrace.services.trainer.tally import Tally
@@ -135,7 +136,8 @@ class TorchBackend:
         logprobs_T = self._packed.logprobs(packed)
         batch = token_batch(samples, packed, group_tokens, dtype=logprobs_T.dtype, device=logprobs_T.device)
         summed = loss(logprobs_T, batch)
-        summed.total.backward()
+        with deterministic():
+            summed.total.backward()
         return summed
 
     def _learning_rate(self, step: int) -> float:
