@@ -21,6 +21,13 @@ def batch(value: int, size: int = 8 * KIB) -> pa.RecordBatch:
     return pa.record_batch([pa.array(np.full(size, value, np.int8))], ["x"])
 
 
+def opened(directory: Path) -> list[str]:
+    """Files under a directory to which this process has a descriptor."""
+    links = [Path(entry) for entry in Path("/proc/self/fd").iterdir()]
+    paths = [os.readlink(link) for link in links if os.path.lexists(link)]
+    return [path for path in paths if path.startswith(str(directory))]
+
+
 class Depot:
     """A directory with its custody and a writer whose segments hold one block each."""
 
@@ -183,6 +190,17 @@ def test_a_spare_that_was_removed_meanwhile_is_done_without(tmp_path: Path) -> N
     (tmp_path / "aa-000000.spare").unlink()
     place, _ = depot.put(3)
     assert SegmentReader(tmp_path).read(place).column("x")[0].as_py() == 3
+
+
+def test_what_was_unlinked_is_let_go_by_its_writer(tmp_path: Path) -> None:
+    depot = Depot(tmp_path, spare_bytes=0)
+    blocks = [depot.put(value)[1] for value in range(4)]
+    for block in blocks:
+        depot.custody.free(block)
+    assert depot.files() == ["aa-000002.spare", "aa-000003.arrows"]
+    depot.put(4)
+    assert not [path for path in opened(tmp_path) if path.endswith("(deleted)")]
+    assert {Path(path).name for path in opened(tmp_path)} == set(depot.files())
 
 
 def test_a_file_that_is_needed_cannot_be_another_segment(tmp_path: Path) -> None:

@@ -19,31 +19,35 @@ class PayloadFile:
     def __init__(self, file: int, size: int, *, mapped: bool) -> None:
         self.size = size
         self.inode = os.fstat(file).st_ino
+        self.filled = 0
+        """Bytes from the start that were written here."""
         self._file = file
-        self._warm = 0
-        """Bytes from the start that are filled."""
         self._populated = 0
         self._mapping = mmap.mmap(file, size) if mapped else None
 
     def write(self, pieces: list[memoryview], offset: int) -> None:
         """Raises OSError when the file system is full."""
         end = offset + sum(piece.nbytes for piece in pieces)
-        if self._mapping is not None and end <= self._warm:
+        if self._mapping is not None and end <= self.filled:
             _copy(self._mapping, pieces, offset)
             return
         _write(self._file, list(pieces), offset)
-        if self._mapping is not None and offset < self._warm + ALIGNMENT:
-            self._warm = end
+        if self._mapping is not None and offset < self.filled + ALIGNMENT:
+            self.filled = end
             if populate(self._mapping, self._populated, end):
                 self._populated = end
 
     def resize(self, size: int) -> None:
         """Makes room beyond the end, which takes no memory yet, or gives memory back."""
         os.ftruncate(self._file, size)
-        self._warm, self._populated = min(self._warm, size), min(self._populated, size)
+        self.filled, self._populated = min(self.filled, size), min(self._populated, size)
         if self._mapping is not None:
             self._mapping.resize(size)
         self.size = size
+
+    def is_unlinked(self) -> bool:
+        """Whether nobody else can open it."""
+        return os.fstat(self._file).st_nlink == 0
 
     def close(self) -> None:
         if self._mapping is not None:

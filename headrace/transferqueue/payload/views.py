@@ -6,6 +6,7 @@ process that was forked looks for ever: what was open then is never reported.
 """
 
 import os
+import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Collection, Iterator
@@ -22,7 +23,8 @@ class Views:
         self._open: dict[str, int] = {}
         self._ended: deque[str] = deque()
         self._inherited: set[str] = set()
-        _ALL.add(self)
+        with _LOCK:
+            _ALL.add(self)
 
     @contextmanager
     def holding(self, segments: Collection[str]) -> Iterator[None]:
@@ -65,11 +67,13 @@ class Views:
 
 
 _ALL: "weakref.WeakSet[Views]" = weakref.WeakSet()
+_LOCK = threading.Lock()
 
 
 def _on_fork() -> None:
-    for views in _ALL:
-        views.inherit()
+    with _LOCK:
+        for views in _ALL:
+            views.inherit()
 
 
 os.register_at_fork(before=_on_fork)

@@ -23,9 +23,10 @@ SEGMENT_BYTES = 32 << 20
 _FIRST_BYTES = 4 << 20
 _FILES_PER_SIZE = 8
 """Fresh files of one size: few data go through small files, which come back sooner, and much through few."""
+_LEAST_OPEN = 2
 _TOO_LARGE = 4
-_OPEN_FILES = 32
-"""Files that stay open for when they are spares."""
+_OPEN_BYTES = 256 << 20
+"""What of the files that were written last stays mapped for when they are spares; two of them in any case."""
 
 
 class SegmentWriter:
@@ -57,7 +58,7 @@ class SegmentWriter:
         self._name = ""
         self._file: PayloadFile | None = None
         self._files: dict[int, PayloadFile] = {}
-        """By inode, the least recently begun first: those that may be spares one day."""
+        """By inode, the current one last: those that may be spares one day."""
         self._end = 0
         self._full = 0
 
@@ -103,24 +104,33 @@ class SegmentWriter:
         name = segment_name(self._owner, self._number)
         file = (self._spare(name, length) if self._reuse else None) or self._make(name, length)
         self._files[file.inode] = self._files.pop(file.inode, file)
-        while len(self._files) > (_OPEN_FILES if self._reuse else 1):
-            self._files.pop(next(iter(self._files))).close()
+        self._close_unneeded()
         self._file, self._name, self._number = file, name, self._number + 1
-        self._full = max(length, min(file.size, self._segment_bytes))
+        self._end, self._full = 0, max(length, min(file.size, self._segment_bytes))
         return file
 
-    def _spare(self, name: str, length: int) -> PayloadFile | None:
-        """The smallest spare that has room, or the largest, made larger; None: there is none.
+    def _close_unneeded(self) -> None:
+        """Files that were unlinked would keep their memory, and those that never come back their mapping."""
+        open_bytes = 0
+        for age, (inode, file) in enumerate(reversed(list(self._files.items()))):
+            open_bytes += file.filled
+            wanted = self._reuse and (age < _LEAST_OPEN or open_bytes <= _OPEN_BYTES)
+            if age and (file.is_unlinked() or not wanted):
+                self._files.pop(inode).close()
 
-        One that is far too large gives memory back.
+    def _spare(self, name: str, length: int) -> PayloadFile | None:
+        """The smallest spare that has room, or the largest, made larger; among equals one that is mapped.
+
+        None: there is none. One that is far too large gives memory back.
         """
         with os.scandir(self._directory) as entries:
             found = [
-                (entry.stat().st_size, entry.path)
+                (entry.stat().st_size, entry.inode() not in self._files, entry.path)
                 for entry in entries
                 if entry.name.startswith(f"{self._owner}-") and entry.name.endswith(SPARE)
             ]
-        for size, path in sorted(found, key=lambda spare: (spare[0] < length, abs(spare[0] - length))):
+        found.sort(key=lambda spare: (spare[0] < length, abs(spare[0] - length), *spare))
+        for size, _, path in found:
             try:
                 os.rename(path, self._directory / name)
             except FileNotFoundError:
