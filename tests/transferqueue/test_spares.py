@@ -183,6 +183,14 @@ def test_the_smallest_spare_that_has_room_is_taken(tmp_path: Path) -> None:
     ]
 
 
+def test_a_number_is_used_once_even_where_its_file_could_not_be_made(tmp_path: Path) -> None:
+    depot = Depot(tmp_path)
+    (tmp_path / "aa-000000.arrows").touch()
+    with pytest.raises(PayloadError, match="File exists"):
+        depot.writer.append(batch(1))
+    assert depot.put(1)[0].segment == "aa-000001.arrows"
+
+
 def test_a_spare_that_was_removed_meanwhile_is_done_without(tmp_path: Path) -> None:
     depot = Depot(tmp_path)
     depot.custody.free(depot.put(1)[1])

@@ -23,7 +23,11 @@ class PayloadFile:
         """Bytes from the start that were written here."""
         self._file = file
         self._populated = 0
-        self._mapping = mmap.mmap(file, size) if mapped else None
+        try:
+            self._mapping = mmap.mmap(file, size) if mapped else None
+        except BaseException:
+            os.close(file)
+            raise
 
     def write(self, pieces: list[memoryview], offset: int) -> None:
         """Raises OSError when the file system is full."""

@@ -9,7 +9,8 @@ number that was never used.
 import io
 import os
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -102,10 +103,11 @@ class SegmentWriter:
     def _begin(self, length: int) -> PayloadFile:
         """The file of a new segment, which a block of `length` bytes opens."""
         name = segment_name(self._owner, self._number)
-        file = (self._spare(name, length) if self._reuse else None) or self._make(name, length)
+        self._number += 1
+        file = (self._take_spare(name, length) if self._reuse else None) or self._make(name, length)
         self._files[file.inode] = self._files.pop(file.inode, file)
         self._close_unneeded()
-        self._file, self._name, self._number = file, name, self._number + 1
+        self._file, self._name = file, name
         self._end, self._full = 0, max(length, min(file.size, self._segment_bytes))
         return file
 
@@ -118,19 +120,15 @@ class SegmentWriter:
             if age and (file.is_unlinked() or not wanted):
                 self._files.pop(inode).close()
 
-    def _spare(self, name: str, length: int) -> PayloadFile | None:
+    def _take_spare(self, name: str, length: int) -> PayloadFile | None:
         """The smallest spare that has room, or the largest, made larger; among equals one that is mapped.
 
         None: there is none. One that is far too large gives memory back.
         """
-        with os.scandir(self._directory) as entries:
-            found = [
-                (entry.stat().st_size, entry.inode() not in self._files, entry.path)
-                for entry in entries
-                if entry.name.startswith(f"{self._owner}-") and entry.name.endswith(SPARE)
-            ]
-        found.sort(key=lambda spare: (spare[0] < length, abs(spare[0] - length), *spare))
-        for size, _, path in found:
+        spares = list(self._spares())
+        for size, _, path in sorted(
+            spares, key=lambda spare: (spare[0] < length, abs(spare[0] - length), spare)
+        ):
             try:
                 os.rename(path, self._directory / name)
             except FileNotFoundError:
@@ -143,6 +141,14 @@ class SegmentWriter:
                 file.resize(room)
             return file
         return None
+
+    def _spares(self) -> Iterator[tuple[int, bool, str]]:
+        """Size, whether it is not mapped, and path of each; the controller may unlink one at any time."""
+        with os.scandir(self._directory) as entries:
+            for entry in entries:
+                if entry.name.startswith(f"{self._owner}-") and entry.name.endswith(SPARE):
+                    with suppress(FileNotFoundError):
+                        yield entry.stat().st_size, entry.inode() not in self._files, entry.path
 
     def _reopen(self, path: Path) -> PayloadFile:
         status = path.stat()
