@@ -1,8 +1,8 @@
 """What becomes of rows whose cells are gone with the node that held them.
 
 A row that a task can write again goes back to that task, and whatever was made from the lost cells goes with
-them. A row that lost what its producer put is dropped: nobody here can make it again. Rows that a step has
-consumed are done with.
+them; a task that needs whole groups loses its lease on the others of the group as well. A row that lost what
+its producer put is dropped: nobody here can make it again. Rows that a step has consumed are done with.
 """
 
 from collections.abc import Callable
@@ -75,8 +75,9 @@ def _reissue(table: Table, row: Row, columns: int, reason: str) -> None:
     }
     table.shelf.unwrite(row, columns, labels)
     for flow in flows:
-        if row.leased & flow.bit:
-            table.release(row.leases[flow.index].id, [row.uid], reason=reason, failed=False)
+        for each in list(row.group.rows.values()) if flow.whole and row.leased & flow.bit else [row]:
+            if each.leased & flow.bit:
+                table.release(each.leases[flow.index].id, [each.uid], reason=reason, failed=False)
     for flow in flows:
         if row.done & flow.bit:
             flow.reopen(row)

@@ -19,9 +19,16 @@ from headrace.transferqueue import (
     TableSpec,
     Task,
     UnitLost,
+    WaitTimeout,
 )
 from headrace.transferqueue.archive import read_archive
+from headrace.transferqueue.chronicle import rehearse
+from headrace.transferqueue.journal import read_journal
+from headrace.transferqueue.nodes import AWAY_S
+from headrace.transferqueue.parking import parked_rows
 from headrace.transferqueue.payload import safety
+from headrace.transferqueue.wire import pack_ints, unpack_ints
+from tests.transferqueue.mortal import CLIENTS, MortalQueue
 
 Make = Callable[..., Any]
 
@@ -166,3 +173,38 @@ async def test_archived_cells_of_another_node_are_read_from_its_directory(
     assert main(["queue", str(home), "--export", str(tmp_path / "out")]) == 2
     assert "--node NAME=DIR" in capsys.readouterr().err
     assert main(["queue", str(home), "--export", str(tmp_path / "out"), "--node", f"b={b}"]) == 0
+
+
+def test_a_node_is_away_after_a_restart_as_before_and_back_as_before(tmp_path: Path) -> None:
+    """Row 1 is on node b, whose unit falls silent and attends again, a crash after each."""
+    queue = MortalQueue(tmp_path)
+    unit = {"node": "b", "incarnation": "first"}
+    where = {"address": "tcp://127.0.0.2:1", "directory": "/b", "holds": [], "torn": []}
+    queue.ask("source", "create", {"spec": table().to_wire()})
+    queue.ask("a", "unit", {**unit, **where})
+    queue.ask("b", "hello", {"holder": "b", "node": "b"})
+    place = {"segment": f"{CLIENTS['b'].hex()}-000000.arrows", "offset": 0, "length": 64, "checksum": 0}
+    cells = {"columns": ["prompt"], "groups": pack_ints([1]), "lengths": {}, "known_same": False}
+    queue.ask("b", "put", {"table": "t", "uids": pack_ints([1]), "timeout_s": 0.0, **place, **cells})
+
+    def leased() -> list[int]:
+        try:
+            return unpack_ints(
+                queue.ask("t", "lease", {"task": "write", "want": 1, "timeout_s": 0.0})["uids"]
+            )
+        except WaitTimeout:
+            return []
+
+    queue.tick(AWAY_S)
+    for _ in range(2):
+        assert parked_rows(queue.hub.tables["t"]) == {"b": 1}
+        assert parked_rows(rehearse(read_journal(tmp_path), tmp_path).tables["t"]) == {"b": 1}
+        assert leased() == []
+        queue.restart()
+    with pytest.raises(WaitTimeout):
+        queue.ask("a", "attend", {**unit, "done": [], "timeout_s": 0.0})
+    for _ in range(2):
+        assert parked_rows(queue.hub.tables["t"]) == {}
+        queue.restart()
+    assert leased() == [1]
+    queue.chronicle.close()
