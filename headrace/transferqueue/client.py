@@ -35,7 +35,15 @@ from headrace.transferqueue.records import Publication
 from headrace.transferqueue.rows import Lease, Rows
 from headrace.transferqueue.schema import TableSpec
 from headrace.transferqueue.stats import Stats
-from headrace.transferqueue.wire import pack, pack_floats, pack_ints, pack_uids, unpack, unpack_ints
+from headrace.transferqueue.wire import (
+    pack,
+    pack_floats,
+    pack_ints,
+    pack_uids,
+    read_ints,
+    unpack,
+    unpack_ints,
+)
 
 Uids = Sequence[int] | np.ndarray
 
@@ -335,7 +343,7 @@ class Client:
     ) -> None:
         """Raises WriteConflict unless the cells that are there already hold the same bytes as `batch`."""
         index = {uid: index for index, uid in enumerate(uids.tolist())}
-        written = np.array(unpack_ints(answer["written"]), np.int64)
+        written = read_ints(answer["written"])
         mine = np.array([index[uid] for uid in written.tolist()], np.int64)
         for piece in await self._reader.pieces(answer):
             name = piece.differs(batch, mine)
@@ -348,14 +356,13 @@ class Client:
     async def _rows(self, spec: TableSpec, task: str, body: Mapping[str, Any]) -> Rows:
         self._reader.forget_unlinked()
         reads = next(declared.reads for declared in spec.tasks if declared.name == task)
-        uids = np.array(unpack_ints(body["uids"]), np.int64)
-        carries = body["carries"]
+        uids = read_ints(body["uids"])
         return Rows(
             uids=uids,
-            groups=np.array(unpack_ints(body["groups"]), np.int64),
-            attempts=np.array(unpack_ints(body["attempts"]), np.int32),
-            versions=np.array(unpack_ints(body["versions"]), np.int64),
-            carries=tuple(unpack(carries[i]) if i in carries else None for i in range(len(uids))),
+            groups=read_ints(body["groups"]),
+            attempts=read_ints(body["attempts"]).astype(np.int32),
+            versions=read_ints(body["versions"]),
+            carries=_carries(body["carries"], len(uids)),
             columns=gather(reads, await self._reader.pieces(body), len(uids)),
             spec=spec,
         )
@@ -363,8 +370,9 @@ class Client:
     def _settle(self, lease: int, uids: Uids | None) -> None:
         if lease in self._held:
             rest = self._held[lease][1]
-            rest.difference_update(rest.copy() if uids is None else np.asarray(uids, np.int64).tolist())
-            if not rest:
+            if uids is not None:
+                rest.difference_update(np.asarray(uids, np.int64).tolist())
+            if uids is None or not rest:
                 del self._held[lease]
 
     def _on_lost(self, leases: list[int]) -> None:
@@ -386,3 +394,9 @@ class Client:
 
 def _handing_back(table: str, lease: int, reason: str) -> dict[str, Any]:
     return {"table": table, "lease": lease, "uids": None, "reason": reason, "failed": False, "carry": []}
+
+
+def _carries(packed: Mapping[int, bytes], rows: int) -> tuple[dict[str, Any] | None, ...]:
+    if not packed:
+        return (None,) * rows
+    return tuple(unpack(packed[row]) if row in packed else None for row in range(rows))

@@ -4,8 +4,9 @@ Invariant: a cell is written once; a block is freed exactly when the last row th
 """
 
 from collections import Counter
-from collections.abc import Sequence
-from operator import attrgetter
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from operator import attrgetter, ne
 
 from headrace.transferqueue.errors import Refused, RowsGone, SchemaError, WriteConflict
 from headrace.transferqueue.ledger import Ledger
@@ -86,19 +87,19 @@ class Shelf:
     def create(self, now: float, entry: Entry) -> list[Row]:
         """Adds the rows of a put, those of one group together; returns them in the put's order."""
         assert entry.groups is not None
-        by_group: dict[int, list[int]] = {}
-        for uid, number in zip(entry.uids, entry.groups, strict=True):
-            by_group.setdefault(number, []).append(uid)
-        for number, uids in by_group.items():
-            unit = Unit(rows=len(uids)) if self._whole_units else self._uncounted
-            group = Group(number, self._serials, unit, {}, [0] * self._counts, [0] * self._counts)
-            self._groups[number] = group
-            for serial, uid in enumerate(uids, self._serials):
-                row = Row(uid, serial, group, unit or Unit(rows=1), now)
-                group.rows[uid] = self.rows[uid] = row
-            self._serials += len(uids)
+        counts, group, unit = [0] * self._counts, None, self._uncounted
+        for serial, (uid, number) in enumerate(_by_group(entry.uids, entry.groups), self._serials):
+            if group is None or group.number != number:
+                unit = Unit() if self._whole_units else self._uncounted
+                group = Group(number, serial, unit, {}, counts.copy(), counts.copy())
+                self._groups[number] = group
+            row = Row(uid, serial, group, unit or Unit(rows=1), now)
+            group.rows[uid] = self.rows[uid] = row
+            if self._whole_units:
+                row.unit.rows += 1
+        self._serials += len(entry.uids)
         self._ledger.created += len(entry.uids)
-        self._ledger.newest_group = max(self._ledger.newest_group, *by_group)
+        self._ledger.newest_group = max(self._ledger.newest_group, *entry.groups)
         return [self.rows[uid] for uid in entry.uids]
 
     def write(self, entry: Entry, rows: list[Row]) -> list[Row]:
@@ -217,3 +218,15 @@ def _describe(row: Row, entry: Entry, index: int) -> None:
     if entry.floors is not None and entry.floors[index] >= 0:
         row.version = entry.floors[index]
         row.newest = (entry.ceilings or entry.floors)[index]
+
+
+def _by_group(uids: list[int], numbers: list[int]) -> Iterable[tuple[int, int]]:
+    """Row and group ids, those of one group together, the groups in the order of their first row."""
+    pairs = zip(uids, numbers, strict=True)
+    turns = 1 + sum(map(ne, numbers, islice(numbers, 1, None)))
+    if turns == len(set(numbers)):
+        return pairs
+    order: dict[int, int] = {}
+    for number in numbers:
+        order.setdefault(number, len(order))
+    return sorted(pairs, key=lambda pair: order[pair[1]])

@@ -130,7 +130,14 @@ def pack_uids(uids: Sequence[int] | np.ndarray | None) -> bytes | None:
 def unpack_ints(data: bytes) -> list[int]:
     if len(data) % 8:
         raise WireError(f"{len(data)} bytes are no int64 array")
-    return np.frombuffer(data, "<i8").tolist()
+    return array("q", data).tolist()
+
+
+def read_ints(data: bytes) -> np.ndarray:
+    """int64 [n], an array of its own."""
+    if len(data) % 8:
+        raise WireError(f"{len(data)} bytes are no int64 array")
+    return np.frombuffer(data, "<i8").astype(np.int64)
 
 
 def pack_floats(values: np.ndarray) -> bytes:
