@@ -190,7 +190,8 @@ class Client:
         Returns as soon as one unit is available, and never waits to fill `want`. `version`: for a begin
         task the one that the replica serves, for a train task the step (None: the one due). `rank`: whose
         share, where the task is balanced over data-parallel ranks. Raises WaitTimeout, naming what is
-        missing and who owes it, or EndOfData.
+        missing and who owes it, or EndOfData. A view of a cell keeps the memory of those around it from being
+        used again: copy what is to be kept for long.
         """
         fields = {"task": task, "want": want, "version": version, "rank": rank, "timeout_s": timeout_s}
         body = await self._connection.request("lease", fields)

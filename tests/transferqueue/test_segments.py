@@ -8,7 +8,7 @@ import pytest
 from headrace.transferqueue import PayloadError
 from headrace.transferqueue.payload.custody import Custody
 from headrace.transferqueue.payload.gather import Piece, gather
-from headrace.transferqueue.payload.segments import Reference, SegmentReader
+from headrace.transferqueue.payload.segments import Reference, SegmentReader, segment_name
 from headrace.transferqueue.payload.writing import SegmentWriter
 
 
@@ -89,6 +89,16 @@ def test_a_client_can_name_no_file_but_its_own(tmp_path: Path, name: str) -> Non
     SegmentWriter(tmp_path, "bb").append(batch([1]))
     with pytest.raises(PayloadError):
         Custody(tmp_path).admit("aa", name, 0, 8)
+
+
+def test_the_millionth_segment_comes_after_those_before(tmp_path: Path) -> None:
+    custody = Custody(tmp_path)
+    for number in (999_999, 1_000_000):
+        (tmp_path / segment_name("aa", number)).write_bytes(bytes(64))
+        custody.admit("aa", segment_name("aa", number), 0, 64)
+    assert len(custody) == 2
+    with pytest.raises(PayloadError, match=r"comes after 'aa-1000000\.arrows' was begun"):
+        custody.admit("aa", "aa-000007.arrows", 0, 64)
 
 
 def test_a_block_outside_of_its_segment_is_refused(tmp_path: Path) -> None:

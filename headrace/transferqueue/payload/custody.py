@@ -93,7 +93,7 @@ class Custody:
             known.live += 1
             known.end = max(known.end, block.offset + block.length)
             owner = block.segment.rpartition("-")[0]
-            self._current[owner] = max(self._current.get(owner, ""), block.segment)
+            self._current[owner] = max(self._current.get(owner, ""), block.segment, key=_age)
         for segment in self._segments.keys() - set(self._current.values()):
             self._seal(segment)
 
@@ -172,7 +172,7 @@ class Custody:
 
     def _open(self, owner: str, segment: str) -> _Segment:
         previous = self._current.get(owner)
-        if previous is not None and previous >= segment:
+        if previous is not None and _age(previous) >= _age(segment):
             raise PayloadError(f"segment {segment!r} comes after {previous!r} was begun")
         self._segments[segment] = _Segment(size=_UNKNOWN_SIZE) if self.rehearsing else self._look(segment)
         self._current[owner] = segment
@@ -201,11 +201,17 @@ class Custody:
         known = self._segments[segment]
         if known.sealed and not known.live:
             del self._segments[segment]
+            self._unsynced.discard(segment)
             if self._spares is None:
                 self._retired.append(segment)
             else:
                 in_use = sum(other.end for other in self._segments.values())
                 self._spares.take(segment, in_use_bytes=in_use)
+
+
+def _age(segment: str) -> tuple[int, str]:
+    """Orders the segments of one client, whose numbers outgrow their six digits."""
+    return len(segment), segment
 
 
 def archive(path: Path) -> None:
