@@ -2,7 +2,11 @@
 
 import asyncio
 import os
-from collections.abc import Callable
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +15,11 @@ import psutil
 import pytest
 
 from headrace.transferqueue import Column, Controller, TableSpec, Task, WaitTimeout
+from tests.transferqueue.pressed_run import ROWS
 
 Make = Callable[..., Any]
 KIB = 1024
+ROOT = Path(__file__).parents[2]
 
 
 def table(**limits: Any) -> TableSpec:
@@ -66,6 +72,79 @@ async def test_a_producer_twice_as_fast_as_its_consumer_keeps_memory_bounded(
     assert _resident() - resident < 64 << 20
     table_ = (await producer.stats()).tables["t"]
     assert (table_.created, table_.finished, table_.bytes, table_.lost) == (20_000, 20_000, 0, 0)
+
+
+@pytest.fixture
+def shared_memory() -> Iterator[Path]:
+    directory = Path(tempfile.mkdtemp(prefix="headrace-test-", dir="/dev/shm"))
+    yield directory
+    shutil.rmtree(directory)
+
+
+class Cast:
+    """The processes of a run under pressure; each is started once the one before it has said a line."""
+
+    def __init__(self, directory: Path, node: str) -> None:
+        self._directory = directory
+        self._node = node
+        self._address = "-"
+        self.processes: dict[str, subprocess.Popen[str]] = {}
+
+    def start(self, role: str) -> str:
+        directory = self._directory / (self._node if role == "unit" else "queue")
+        arguments = [role, self._address, str(directory), self._node]
+        self.processes[role] = subprocess.Popen(
+            [sys.executable, "-m", "tests.transferqueue.pressed_run", *arguments],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        line = self.hear(role)
+        self._address = line if role == "control" else self._address
+        return line
+
+    def hear(self, role: str) -> str:
+        stdout = self.processes[role].stdout
+        assert stdout is not None
+        return stdout.readline().strip()
+
+    def resident(self, role: str) -> int:
+        """Memory of its own: segments that it has mapped are counted where they lie."""
+        memory = psutil.Process(self.processes[role].pid).memory_info()
+        return memory.rss - memory.shared
+
+    def close(self) -> None:
+        for process in reversed(self.processes.values()):
+            process.kill()
+            process.communicate()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("node", ["", "b"])
+def test_controller_unit_and_producer_stay_as_small_as_they_were_over_thirty_thousand_rows(
+    shared_memory: Path, node: str
+) -> None:
+    """480 MB pass through a table of 8 MiB; looked at after every thousand rows."""
+    cast = Cast(shared_memory, node)
+    held = ["control", "unit", "produce"] if node else ["control", "produce"]
+    try:
+        for role in (*held, "consume"):
+            cast.start(role)
+        sizes: list[dict[str, int]] = []
+        stored: list[int] = []
+        while told := cast.hear("consume"):
+            if int(told) < ROWS:
+                sizes.append({role: cast.resident(role) for role in held})
+                stored.append(_stored(shared_memory))
+        assert cast.processes["consume"].wait() == 0
+    finally:
+        cast.close()
+    assert len(sizes) == ROWS // 1000 - 2, "the first line said that it had begun"
+    for role in held:
+        assert max(size[role] for size in sizes[10:]) - sizes[9][role] < 8 << 20, role
+    assert max(stored) <= 3 * (32 << 20)
 
 
 def _resident() -> int:
