@@ -1,11 +1,21 @@
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
-from headrace.algorithms.advantages import group_zscore, zero_std_frac
+from headrace.algorithms.advantages import (
+    batch_zscore,
+    group_mean,
+    group_mean_batch_std,
+    group_zscore,
+    leave_one_out,
+    singletons,
+    zero_std_frac,
+)
 
 NAN = float("nan")
+Credit = Callable[[np.ndarray, np.ndarray], np.ndarray]
 
 
 def zscore(rewards: list[float], groups: list[int]) -> list[float]:
@@ -64,3 +74,43 @@ def test_rewards_without_a_group_each_are_refused() -> None:
 )
 def test_groups_without_a_signal(rewards: list[float], groups: list[int], fraction: float) -> None:
     assert zero_std_frac(np.array(rewards), np.array(groups)) == fraction
+
+
+CREDITS = [group_zscore, group_mean, leave_one_out, group_mean_batch_std]
+
+
+def test_group_mean_by_hand() -> None:
+    got = group_mean(np.array([1.0, 1.0, 0.0, 1.0, 0.0]), np.array([7, 3, 7, 3, 3]))
+    assert got.tolist() == pytest.approx([0.5, 1 / 3, -0.5, 1 / 3, -2 / 3], abs=1e-15)
+
+
+def test_leave_one_out_by_hand() -> None:
+    got = leave_one_out(np.array([1.0, 1.0, 0.0, 1.0, 0.0]), np.array([7, 3, 7, 3, 3]))
+    assert got.tolist() == pytest.approx([1.0, 0.5, -1.0, 0.5, -1.0], abs=1e-15)
+
+
+def test_batch_zscore_by_hand() -> None:
+    got = batch_zscore(np.array([0.0, 1.0, NAN, 2.0]))
+    assert got.tolist() == pytest.approx([-1 / 1.0001, 0.0, 0.0, 1 / 1.0001], abs=1e-15)
+    assert batch_zscore(np.array([0.3, 0.1 + 0.2])).tolist() == [0.0, 0.0]
+
+
+def test_the_spread_of_the_batch_divides_what_is_centred_by_group() -> None:
+    got = group_mean_batch_std(np.array([0.0, 1.0, 3.0, 4.0]), np.array([0, 0, 1, 1]))
+    spread = (10 / 3) ** 0.5 + 1e-4
+    assert got.tolist() == pytest.approx(
+        [-0.5 / spread, 0.5 / spread, -0.5 / spread, 0.5 / spread], abs=1e-15
+    )
+
+
+@pytest.mark.parametrize("credit", CREDITS)
+def test_every_credit_is_zero_for_floating_noise_singletons_and_invalid_rewards(credit: Credit) -> None:
+    noisy = [0.1, 0.30000000000000004 - 0.2]
+    got = credit(np.array([*noisy, 5.0, NAN, 2.0, 1.0, NAN]), np.array([0, 0, 1, 2, 3, 3, 3]))
+    assert got[:4].tolist() == [0.0] * 4
+    assert got[4] == -got[5] > 0
+    assert got[6] == 0.0
+
+
+def test_groups_left_with_one_valid_reward_are_counted() -> None:
+    assert singletons(np.array([1.0, NAN, 1.0, 0.0, 2.0]), np.array([0, 0, 1, 1, 2])) == 2

@@ -1,0 +1,25 @@
+"""What a plug point must be able to save: all that its next decision depends on, as JSON."""
+
+from typing import Any, Protocol
+
+State = dict[str, Any]
+"""JSON: string keys; values are numbers, strings, lists and such dictionaries."""
+
+
+class Saved(Protocol):
+    """A restored copy decides as the saved one would have; options are not state, both are built alike."""
+
+    def state(self) -> State: ...
+
+    def load_state(self, state: State) -> None:
+        """Raises ValueError where the state is of an object built with other options."""
+        ...
+
+
+def check_length(name: str, values: list[Any], expected: int) -> None:
+    """Refuses a state whose list has another length than this object's. Raises ValueError."""
+    if len(values) != expected:
+        raise ValueError(
+            f"the saved state has {len(values)} {name}, this run has {expected}; "
+            "resume with the data and options it was saved with"
+        )
