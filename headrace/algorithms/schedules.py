@@ -1,11 +1,14 @@
 """The learning rate at an optimizer step; a pure function of the step, so that a plan can print it.
 
 Steps are optimizer steps from 0 to `total_steps - 1`. Every one of them has a rate above 0: the warm-up
-starts at peak / warmup_steps, the decay would reach 0 at `total_steps`, the first step that is not taken.
+starts at peak / warmup_steps, the decay would reach its floor at `total_steps`, the first step not taken.
 """
 
 import math
 from collections.abc import Callable
+
+WSD_DECAY = 0.2
+"""Share of the steps after the warm-up over which warm-up-stable-decay decays."""
 
 
 def constant(progress: float) -> float:
@@ -20,8 +23,27 @@ def cosine(progress: float) -> float:
     return 0.5 * (1.0 + math.cos(math.pi * progress))
 
 
-DECAYS: dict[str, Callable[[float], float]] = {"constant": constant, "linear": linear, "cosine": cosine}
+def quadratic(progress: float) -> float:
+    return (1.0 - progress) ** 2
+
+
+def stable_decay(progress: float) -> float:
+    """Constant, then 1 - sqrt over the last fifth: "WSD" with the decay of https://arxiv.org/abs/2405.18392."""
+    late = (progress - (1.0 - WSD_DECAY)) / WSD_DECAY
+    return 1.0 - math.sqrt(late) if late > 0 else 1.0
+
+
+DECAYS: dict[str, Callable[[float], float]] = {
+    "constant": constant,
+    "linear": linear,
+    "cosine": cosine,
+    "quadratic": quadratic,
+    "wsd": stable_decay,
+}
 """Factor of the peak rate by the progress from 0, after the warm-up, to 1, after the last step."""
+
+ENDLESS = ("constant", "inverse_sqrt")
+"""Schedules that need no total of steps."""
 
 
 def learning_rate(
@@ -31,23 +53,36 @@ def learning_rate(
     schedule: str = "constant",
     warmup_steps: int = 0,
     total_steps: int | None = None,
+    floor: float = 0.0,
 ) -> float:
-    """Learning rate of `step`, counted from 0.
+    """Learning rate of `step`, counted from 0; `floor` is the share of the peak that a decay ends at.
+
+    `inverse_sqrt` is peak * sqrt(w / (w + steps since the warm-up)), w = warmup_steps or 1: it has no end.
 
     Raises ValueError where the schedule is unknown, where it needs a total that is not known (None or < 1),
     where the warm-up leaves no step to decay over, and where the step is outside of the run.
     """
-    if schedule not in DECAYS:
-        raise ValueError(f"unknown schedule {schedule!r}; choose one of {', '.join(sorted(DECAYS))}")
+    names = sorted({*DECAYS, *ENDLESS})
+    if schedule not in names:
+        raise ValueError(f"unknown schedule {schedule!r}; choose one of {', '.join(names)}")
     if step < 0:
         raise ValueError(f"step is {step}; optimizer steps count from 0")
-    if schedule != "constant":
+    if not 0.0 <= floor <= 1.0:
+        raise ValueError(f"floor is {floor}; it is a share of the peak, between 0 and 1")
+    if schedule not in ENDLESS:
         total_steps = _checked_total(schedule, step, warmup_steps, total_steps)
     if step < warmup_steps:
         return peak * (step + 1) / warmup_steps
+    return peak * (floor + (1.0 - floor) * _factor(schedule, step - warmup_steps, warmup_steps, total_steps))
+
+
+def _factor(schedule: str, steps: int, warmup_steps: int, total_steps: int | None) -> float:
+    if schedule == "inverse_sqrt":
+        start = max(warmup_steps, 1)
+        return math.sqrt(start / (start + steps))
     if schedule == "constant" or total_steps is None:
-        return peak
-    return peak * DECAYS[schedule]((step - warmup_steps) / (total_steps - warmup_steps))
+        return 1.0
+    return DECAYS[schedule](steps / (total_steps - warmup_steps))
 
 
 def _checked_total(schedule: str, step: int, warmup_steps: int, total_steps: int | None) -> int:

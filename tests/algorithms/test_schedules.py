@@ -21,6 +21,30 @@ def test_cosine_by_hand() -> None:
     assert rates("cosine", 0, 4) == pytest.approx(expected, abs=1e-12)
 
 
+def test_quadratic_by_hand() -> None:
+    assert rates("quadratic", 0, 4) == pytest.approx([8.0, 4.5, 2.0, 0.5], abs=1e-12)
+
+
+def test_warm_up_stable_decay_by_hand() -> None:
+    expected = [4.0, 8.0, *[8.0] * 8, 8.0, 8.0 * (1 - 0.5**0.5)]
+    assert rates("wsd", 2, 12) == pytest.approx(expected, abs=1e-12)
+
+
+def test_inverse_square_root_has_no_end() -> None:
+    got = [
+        learning_rate(step, peak=8.0, schedule="inverse_sqrt", warmup_steps=4)
+        for step in (0, 3, 4, 16, 10**6)
+    ]
+    assert got == pytest.approx([2.0, 8.0, 8.0, 4.0, 8.0 * (4 / 10**6) ** 0.5], abs=1e-12)
+
+
+def test_a_floor_is_where_a_decay_ends() -> None:
+    got = [learning_rate(step, peak=8.0, schedule="linear", total_steps=4, floor=0.5) for step in range(4)]
+    assert got == pytest.approx([8.0, 7.0, 6.0, 5.0], abs=1e-12)
+    with pytest.raises(ValueError, match="floor is 2"):
+        learning_rate(0, peak=1.0, floor=2.0)
+
+
 def test_constant_needs_no_total() -> None:
     assert learning_rate(10**9, peak=8.0) == 8.0
     assert learning_rate(0, peak=8.0, warmup_steps=4) == 2.0
@@ -42,7 +66,7 @@ def test_a_step_past_the_end_a_warm_up_past_it_and_an_unknown_name_are_errors() 
         learning_rate(4, peak=1.0, schedule="linear", total_steps=4)
     with pytest.raises(ValueError, match="warmup_steps is 4 of 4"):
         learning_rate(0, peak=1.0, schedule="linear", warmup_steps=4, total_steps=4)
-    with pytest.raises(ValueError, match="unknown schedule 'exp'; choose one of constant, cosine, linear"):
+    with pytest.raises(ValueError, match="unknown schedule 'exp'; choose one of constant, cosine, inv"):
         learning_rate(0, peak=1.0, schedule="exp")
 
 

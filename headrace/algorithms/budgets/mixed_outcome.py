@@ -1,0 +1,60 @@
+"""TRACE: continuations go to the anchors (prompts or prefixes) most likely to give mixed rewards."""
+
+from typing import ClassVar
+
+import numpy as np
+
+from headrace.algorithms.budgets.greedy import greedy
+from headrace.algorithms.feedback import Feedback, pass_rates
+from headrace.algorithms.saved import State, check_length
+
+
+def mixed_outcome_gain(rate: float, samples: int) -> float:
+    """What sample n + 1 adds to 1 - p^n - (1 - p)^n, the chance that n >= 1 samples differ in outcome.
+
+    TRACE (https://arxiv.org/abs/2606.11119); the value is the natural one, its formula was not published.
+    """
+    return rate * (1.0 - rate) * (rate ** (samples - 1) + (1.0 - rate) ** (samples - 1))
+
+
+class MixedOutcome:
+    """Greedy on the chance of a mixed group; the success rate of an anchor is (successes + 1) / (seen + 2).
+
+    Anchors are indexed as prompts are; a prefix is one once its row exists. A first sample tells nothing of
+    mixture, so every anchor gets at least one.
+    """
+
+    spends_budget: ClassVar[bool] = True
+
+    def __init__(self, *, size: int, low: int = 1, high: int = 32) -> None:
+        """`size`, anchors in all. Raises ValueError unless 1 <= low <= high."""
+        if size < 1 or not 1 <= low <= high:
+            raise ValueError(
+                f"size is {size}, low {low}, high {high}; all must be 1 or more, low not above high"
+            )
+        self._low, self._high = low, high
+        self._sums = np.zeros(size)
+        self._counts = np.zeros(size, dtype=np.int64)
+
+    def allocate(self, prompts: np.ndarray, budget: int) -> np.ndarray:
+        rates = ((self._sums[prompts] + 1.0) / (self._counts[prompts] + 2)).tolist()
+        return greedy(
+            lambda prompt, samples: mixed_outcome_gain(rates[prompt], samples),
+            prompts=len(prompts),
+            low=self._low,
+            high=self._high,
+            budget=budget,
+        )
+
+    def update(self, feedback: Feedback) -> None:
+        sums, counts = pass_rates(feedback, len(self._sums))
+        self._sums += sums
+        self._counts += counts
+
+    def state(self) -> State:
+        return {"sums": self._sums.tolist(), "counts": self._counts.tolist()}
+
+    def load_state(self, state: State) -> None:
+        check_length("anchors", state["sums"], len(self._sums))
+        self._sums = np.array(state["sums"], dtype=np.float64)
+        self._counts = np.array(state["counts"], dtype=np.int64)

@@ -1,0 +1,48 @@
+"""Curricula: which prompt comes next, by schedule or by what the run has learned so far."""
+
+from headrace.algorithms.curricula.base import DataSampler
+from headrace.algorithms.curricula.domains import DomainSampler, Mixture, Uniform
+from headrace.algorithms.curricula.dump import Dump
+from headrace.algorithms.curricula.easy_to_hard import (
+    CosineLevels,
+    GaussianLevels,
+    cosine_levels,
+    gaussian_levels,
+)
+from headrace.algorithms.curricula.hard_focus import HardFocus, Stage
+from headrace.algorithms.curricula.paced import Paced, online_accuracy, reference_accuracy
+from headrace.algorithms.curricula.profiled import Profiled
+from headrace.algorithms.curricula.under_optimised import UnderOptimised
+
+SAMPLERS: dict[str, type[DataSampler]] = {
+    "uniform": Uniform,
+    "mixture": Mixture,
+    "dump": Dump,
+    "e2h_cosine": CosineLevels,
+    "e2h_gaussian": GaussianLevels,
+    "rule_reasoner": UnderOptimised,
+    "paced_rl": Paced,
+    "hard_focus": HardFocus,
+    "profiled": Profiled,
+}
+"""Samplers by the name that a dataflow gives as `kind`."""
+
+__all__ = [
+    "SAMPLERS",
+    "CosineLevels",
+    "DataSampler",
+    "DomainSampler",
+    "Dump",
+    "GaussianLevels",
+    "HardFocus",
+    "Mixture",
+    "Paced",
+    "Profiled",
+    "Stage",
+    "UnderOptimised",
+    "Uniform",
+    "cosine_levels",
+    "gaussian_levels",
+    "online_accuracy",
+    "reference_accuracy",
+]

@@ -1,0 +1,64 @@
+"""DUMP: the domain whose answers still earn an advantage is drawn more, an unseen one is tried first."""
+
+from collections import deque
+
+import numpy as np
+
+from headrace.algorithms.curricula.domains import DomainSampler, softmax
+from headrace.algorithms.feedback import Feedback
+from headrace.algorithms.saved import State, check_length
+
+
+class Dump(DomainSampler):
+    """Upper confidence bound on the mean absolute advantage of each domain, under a softmax.
+
+    https://arxiv.org/abs/2504.09710: mean of the last 300 |advantage| + sqrt(2 ln(N + 1) / (n_i + 1)), over
+    temperature 0.1; n_i rows of the domain so far, N of all. Constants are those of the published code.
+    """
+
+    def __init__(
+        self, *, domains: np.ndarray, seed: int, window: int = 300, temperature: float = 0.1
+    ) -> None:
+        super().__init__(domains=domains, seed=seed)
+        if window < 1 or not temperature > 0:
+            raise ValueError(
+                f"window is {window} and temperature {temperature}; both must be above 0, window in rows"
+            )
+        self._temperature = temperature
+        self._recent = [deque[float](maxlen=window) for _ in range(self.number)]
+        self._rows = np.zeros(self.number, dtype=np.int64)
+        self._weights = self._computed()
+
+    def weights(self, position: int) -> np.ndarray:
+        return self._weights
+
+    def update(self, feedback: Feedback) -> None:
+        """Raises ValueError without advantages: the method has nothing to learn from."""
+        if feedback.advantages is None:
+            raise ValueError(
+                "DUMP weighs domains by advantages, and the feedback has none; use an algorithm with them"
+            )
+        valid = ~np.isnan(feedback.rewards)
+        domains = self._domains[feedback.prompts[valid]]
+        for domain, advantage in zip(domains.tolist(), feedback.advantages[valid].tolist(), strict=True):
+            self._recent[domain].append(abs(advantage))
+        self._rows += np.bincount(domains, minlength=self.number)
+        self._weights = self._computed()
+
+    def state(self) -> State:
+        recent = [list(values) for values in self._recent]
+        return super().state() | {"recent": recent, "rows": self._rows.tolist()}
+
+    def load_state(self, state: State) -> None:
+        check_length("domains", state["rows"], self.number)
+        super().load_state(state)
+        for kept, saved in zip(self._recent, state["recent"], strict=True):
+            kept.clear()
+            kept.extend(saved)
+        self._rows = np.array(state["rows"], dtype=np.int64)
+        self._weights = self._computed()
+
+    def _computed(self) -> np.ndarray:
+        learnt = np.array([np.mean(values) if values else 0.0 for values in self._recent])
+        bonus = np.sqrt(2.0 * np.log(max(int(self._rows.sum()), 1) + 1) / (self._rows + 1))
+        return softmax(learnt + bonus, self._temperature)

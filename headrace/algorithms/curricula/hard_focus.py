@@ -1,0 +1,108 @@
+"""Stages that keep ever fewer, ever harder prompts: the data half of a staged recipe.
+
+A stage lasts a number of drawn prompts; at its start the hardest prompts of those before it are kept, by the
+pass rates that the last stage observed. The number of samples per prompt is the `StagedBudget`'s.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from headrace.algorithms.bounds import Count, check_bounds
+from headrace.algorithms.curricula.domains import Uniform
+from headrace.algorithms.feedback import Feedback, pass_rates
+from headrace.algorithms.saved import State
+from headrace.algorithms.seeds import sample_seed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage:
+    prompts: Count
+    """Draws that the stage lasts; the last stage goes on without end."""
+    keep: Count | None = None
+    """How many of the prompts before it the stage keeps, the hardest; None: all of them."""
+
+    def __post_init__(self) -> None:
+        check_bounds(self)
+
+
+class HardFocus:
+    """DRIVE (https://arxiv.org/abs/2511.06307): a broad stage, then few hard prompts with many samples each.
+
+    A prompt that no valid reward was seen for has no pass rate and is dropped before any that has one; among
+    equal pass rates the lower index is kept.
+    """
+
+    def __init__(self, *, size: int, seed: int, stages: Sequence[Stage]) -> None:
+        """Raises ValueError for no stages, or a first one that keeps a number of prompts."""
+        if not stages or stages[0].keep is not None:
+            raise ValueError(
+                f"stages are {list(stages)}; give at least one, and no keep for the first:"
+                " nothing has been observed before it"
+            )
+        self._size, self._seed, self._stages = size, seed, tuple(stages)
+        self._stage, self._drawn = 0, 0
+        self._kept = np.arange(size)
+        self._order = self._uniform()
+        self._reset_rates()
+
+    @property
+    def stage(self) -> int:
+        """The current stage, counted from 0; it changes with the first draw of the next."""
+        return self._stage
+
+    @property
+    def kept(self) -> np.ndarray:
+        """Indices of the stage's prompts, int64, ascending."""
+        return self._kept.copy()
+
+    def draw(self, count: int) -> np.ndarray:
+        chosen = np.empty(count, dtype=np.int64)
+        for place in range(count):
+            if self._drawn == self._stages[self._stage].prompts and self._stage + 1 < len(self._stages):
+                self._advance()
+            chosen[place] = self._kept[self._order.draw(1)[0]]
+            self._drawn += 1
+        return chosen
+
+    def update(self, feedback: Feedback) -> None:
+        sums, counts = pass_rates(feedback, self._size)
+        self._sums += sums
+        self._counts += counts
+
+    def state(self) -> State:
+        return {
+            "stage": self._stage,
+            "drawn": self._drawn,
+            "kept": self._kept.tolist(),
+            "order": self._order.state(),
+            "sums": self._sums.tolist(),
+            "counts": self._counts.tolist(),
+        }
+
+    def load_state(self, state: State) -> None:
+        self._stage, self._drawn = state["stage"], state["drawn"]
+        self._kept = np.array(state["kept"], dtype=np.int64)
+        self._order = self._uniform()
+        self._order.load_state(state["order"])
+        self._sums = np.array(state["sums"], dtype=np.float64)
+        self._counts = np.array(state["counts"], dtype=np.int64)
+
+    def _advance(self) -> None:
+        self._stage, self._drawn = self._stage + 1, 0
+        keep = self._stages[self._stage].keep
+        if keep is not None:
+            rates = np.full(len(self._kept), np.inf)
+            seen = self._counts[self._kept] > 0
+            rates[seen] = self._sums[self._kept][seen] / self._counts[self._kept][seen]
+            self._kept = np.sort(self._kept[np.argsort(rates, kind="stable")[:keep]])
+        self._order = self._uniform()
+        self._reset_rates()
+
+    def _uniform(self) -> Uniform:
+        return Uniform(size=len(self._kept), seed=sample_seed(self._seed, self._stage))
+
+    def _reset_rates(self) -> None:
+        self._sums = np.zeros(self._size)
+        self._counts = np.zeros(self._size, dtype=np.int64)
