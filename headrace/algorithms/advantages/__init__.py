@@ -33,6 +33,7 @@ from headrace.algorithms.advantages.tokens import (
 )
 from headrace.algorithms.advantages.tree import (
     along_paths,
+    fork_points,
     refinement_zscore,
     subtree_credit,
     tree_leave_one_out,
@@ -67,6 +68,7 @@ __all__ = [
     "context_split",
     "disagreement_weights",
     "duration_weighted",
+    "fork_points",
     "gae",
     "group_mean",
     "group_mean_batch_std",

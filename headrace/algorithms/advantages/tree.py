@@ -105,6 +105,14 @@ def refinement_zscore(
     return group_zscore(subtree_credit(rewards, parents, how=how), joint_ids(groups, parents))
 
 
+def fork_points(logprobs: np.ndarray, number: int) -> np.ndarray:
+    """Tokens to fork a chain at: the `number` with the lowest log-probability, int64, ascending.
+
+    TreeRL's branching: -log p of the token drawn stands for the policy's uncertainty. `logprobs` [length].
+    """
+    return np.sort(np.argsort(logprobs, kind="stable")[:number])
+
+
 def widest(values: np.ndarray, keep: int) -> np.ndarray:
     """Which `keep` of the values [n] spread furthest: the subset of largest variance, ascending indices.
 

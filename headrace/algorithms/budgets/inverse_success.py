@@ -17,7 +17,7 @@ class InverseSuccess:
 
     spends_budget: ClassVar[bool] = False
 
-    def __init__(self, *, pass_rates: np.ndarray, low: int = 2, high: int = 32) -> None:
+    def __init__(self, *, pass_rates: np.ndarray, low: int = 2, high: int = 8) -> None:
         """`pass_rates` float64 [size] in [0, 1]. Raises ValueError unless 1 <= low <= high."""
         if not 1 <= low <= high:
             raise ValueError(f"low is {low} and high {high}; they must be 1 or more, low not above high")

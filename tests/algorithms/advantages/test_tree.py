@@ -3,6 +3,7 @@ import pytest
 
 from headrace.algorithms.advantages import (
     along_paths,
+    fork_points,
     refinement_zscore,
     subtree_credit,
     tree_leave_one_out,
@@ -81,3 +82,8 @@ def test_a_parent_behind_its_child_is_refused() -> None:
         subtree_credit(np.zeros(2), np.array([1, -1]))
     with pytest.raises(ValueError, match=r"rewards \(3,\), parents \(2,\)"):
         subtree_credit(np.zeros(3), np.array([-1, 0]))
+
+
+def test_a_chain_forks_at_its_most_surprising_tokens() -> None:
+    assert fork_points(np.array([-0.1, -2.0, -0.5, -3.0]), 2).tolist() == [1, 3]
+    assert fork_points(np.array([-0.1]), 5).tolist() == [0]
