@@ -7,7 +7,9 @@ from typing import ClassVar
 import numpy as np
 
 from headrace.algorithms.budgets.greedy import greedy
+from headrace.algorithms.budgets.options import CobaRlOptions
 from headrace.algorithms.feedback import Feedback, pass_rates
+from headrace.algorithms.prompt_data import PromptData
 from headrace.algorithms.saved import State
 
 RATE_FLOOR = 0.01
@@ -49,28 +51,14 @@ class Capability:
 
     spends_budget: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        *,
-        size: int,
-        low: int = 2,
-        high: int = 32,
-        window: int = 3,
-        tau_min: float = 3.0,
-        tau_max: float = 12.0,
-    ) -> None:
-        """`size`, prompts of the data set. Raises ValueError for values out of range."""
-        if not (size >= 1 and 0 <= low <= high and high >= 1 and window >= 1 and 0 < tau_min <= tau_max):
-            raise ValueError(
-                f"size is {size}, low {low}, high {high}, window {window}, tau {tau_min} to {tau_max}; size,"
-                " high and window must be 1 or more, low from 0 to high, tau above 0 and ascending"
-            )
-        self._bounds = {"low": low, "high": high}
-        self._tau_min, self._tau_max = tau_min, tau_max
-        self._window = window
+    def __init__(self, data: PromptData, options: CobaRlOptions) -> None:
+        """Raises ValueError where tau_min is above tau_max."""
+        if options.tau_min > options.tau_max:
+            raise ValueError(f"tau_min is {options.tau_min} and tau_max {options.tau_max}; they must ascend")
+        self._options = options
         self._rates: dict[int, deque[tuple[float, int]]] = {}
-        self._failures = deque[float](maxlen=window)
-        self._size = size
+        self._failures = deque[float](maxlen=options.window)
+        self._size = data.size
 
     @property
     def failure_rate(self) -> float | None:
@@ -78,18 +66,19 @@ class Capability:
         return sum(self._failures) / len(self._failures) if self._failures else None
 
     def allocate(self, prompts: np.ndarray, budget: int) -> np.ndarray:
+        options = self._options
         rates = np.clip([self._rate(int(prompt)) for prompt in prompts], RATE_FLOOR, 1.0 - RATE_FLOOR)
         failure_rate = 0.5 if self.failure_rate is None else self.failure_rate
         densities = beta_density(rates, *beta_parameters(failure_rate))
         spread = min(float(rates.var()) / VARIANCE_MAX, 1.0) if len(rates) else 0.0
-        decays = rates * (1.0 - rates) / (self._tau_min + (self._tau_max - self._tau_min) * spread)
+        decays = rates * (1.0 - rates) / (options.tau_min + (options.tau_max - options.tau_min) * spread)
         first_gains = (densities * -np.expm1(-decays)).tolist()
         decay_list = decays.tolist()
 
         def marginal(prompt: int, samples: int) -> float:
             return first_gains[prompt] * math.exp(-samples * decay_list[prompt])
 
-        return greedy(marginal, prompts=len(prompts), budget=budget, **self._bounds)
+        return greedy(marginal, prompts=len(prompts), low=options.low, high=options.high, budget=budget)
 
     def update(self, feedback: Feedback) -> None:
         sums, counts = pass_rates(feedback, self._size)
@@ -97,7 +86,7 @@ class Capability:
         if len(seen) == 0:
             return
         for prompt in seen.tolist():
-            kept = self._rates.setdefault(prompt, deque(maxlen=self._window))
+            kept = self._rates.setdefault(prompt, deque(maxlen=self._options.window))
             kept.append((float(sums[prompt]), int(counts[prompt])))
         self._failures.append(1.0 - float((sums[seen] / counts[seen]).mean()))
 
@@ -107,10 +96,10 @@ class Capability:
 
     def load_state(self, state: State) -> None:
         self._rates = {
-            int(prompt): deque(((total, number) for total, number in steps), maxlen=self._window)
+            int(prompt): deque(((total, number) for total, number in steps), maxlen=self._options.window)
             for prompt, steps in state["rates"].items()
         }
-        self._failures = deque(state["failures"], maxlen=self._window)
+        self._failures = deque(state["failures"], maxlen=self._options.window)
 
     def _rate(self, prompt: int) -> float:
         steps = self._rates.get(prompt)

@@ -1,14 +1,13 @@
 """The same number of samples for every prompt, for the whole run or by stage."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from headrace.algorithms.bounds import Count, check_bounds
 from headrace.algorithms.budgets.base import BudgetError
+from headrace.algorithms.budgets.options import FixedOptions, StagedOptions
 from headrace.algorithms.feedback import Feedback
+from headrace.algorithms.prompt_data import PromptData
 from headrace.algorithms.saved import State
 
 
@@ -16,6 +15,9 @@ class Fixed:
     """The budget in equal shares."""
 
     spends_budget: ClassVar[bool] = True
+
+    def __init__(self, data: PromptData, options: FixedOptions) -> None:
+        """Goes by neither."""
 
     def allocate(self, prompts: np.ndarray, budget: int) -> np.ndarray:
         if len(prompts) == 0 or budget % len(prompts):
@@ -35,27 +37,14 @@ class Fixed:
         """Has nothing to restore."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StageSize:
-    prompts: Count
-    """Draws that the stage lasts, as in the `HardFocus` sampler beside it; the last goes on without end."""
-    samples_per_prompt: Count
-
-    def __post_init__(self) -> None:
-        check_bounds(self)
-
-
 class StagedBudget:
     """Another size in each stage, such as DRIVE's 8 samples for many prompts, then 64 for few hard ones."""
 
     spends_budget: ClassVar[bool] = False
 
-    def __init__(self, *, stages: Sequence[StageSize]) -> None:
-        """Raises ValueError for no stages."""
-        if not stages:
-            raise ValueError("stages is empty; give at least one")
-        self._stages = tuple(stages)
-        self._ends = np.cumsum([stage.prompts for stage in stages])[:-1]
+    def __init__(self, data: PromptData, options: StagedOptions) -> None:
+        self._stages = options.stages
+        self._ends = np.cumsum([stage.prompts for stage in options.stages])[:-1]
         self._given = 0
 
     def allocate(self, prompts: np.ndarray, budget: int) -> np.ndarray:

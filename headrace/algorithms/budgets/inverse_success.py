@@ -4,8 +4,13 @@ from typing import ClassVar
 
 import numpy as np
 
+from headrace.algorithms.budgets.options import SgpoOptions
 from headrace.algorithms.feedback import Feedback
+from headrace.algorithms.prompt_data import PromptData
 from headrace.algorithms.saved import State
+
+ROUNDING = 1e-9
+"""Keeps the inverse of 1/3 at 3 samples."""
 
 
 class InverseSuccess:
@@ -17,12 +22,11 @@ class InverseSuccess:
 
     spends_budget: ClassVar[bool] = False
 
-    def __init__(self, *, pass_rates: np.ndarray, low: int = 2, high: int = 8) -> None:
-        """`pass_rates` float64 [size] in [0, 1]. Raises ValueError unless 1 <= low <= high."""
-        if not 1 <= low <= high:
-            raise ValueError(f"low is {low} and high {high}; they must be 1 or more, low not above high")
-        rates = np.maximum(pass_rates, 1.0 / (high + 1))
-        self._sizes = np.clip(np.ceil(1.0 / rates - 1e-9), low, high).astype(np.int64)
+    def __init__(self, data: PromptData, options: SgpoOptions) -> None:
+        """Raises ValueError where there is no profile."""
+        rates = np.maximum(data.known_pass_rates("sgpo"), 1.0 / (options.high + 1))
+        sizes = np.ceil(1.0 / rates - ROUNDING)
+        self._sizes = np.clip(sizes, options.low, options.high).astype(np.int64)
 
     def allocate(self, prompts: np.ndarray, budget: int) -> np.ndarray:
         return self._sizes[prompts]

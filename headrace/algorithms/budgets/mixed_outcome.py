@@ -5,7 +5,9 @@ from typing import ClassVar
 import numpy as np
 
 from headrace.algorithms.budgets.greedy import greedy
+from headrace.algorithms.budgets.options import TraceOptions
 from headrace.algorithms.feedback import Feedback, pass_rates
+from headrace.algorithms.prompt_data import PromptData
 from headrace.algorithms.saved import State, check_length
 
 
@@ -26,23 +28,18 @@ class MixedOutcome:
 
     spends_budget: ClassVar[bool] = True
 
-    def __init__(self, *, size: int, low: int = 1, high: int = 32) -> None:
-        """`size`, anchors in all. Raises ValueError unless 1 <= low <= high."""
-        if size < 1 or not 1 <= low <= high:
-            raise ValueError(
-                f"size is {size}, low {low}, high {high}; all must be 1 or more, low not above high"
-            )
-        self._low, self._high = low, high
-        self._sums = np.zeros(size)
-        self._counts = np.zeros(size, dtype=np.int64)
+    def __init__(self, data: PromptData, options: TraceOptions) -> None:
+        self._options = options
+        self._sums = np.zeros(data.size)
+        self._counts = np.zeros(data.size, dtype=np.int64)
 
     def allocate(self, prompts: np.ndarray, budget: int) -> np.ndarray:
         rates = ((self._sums[prompts] + 1.0) / (self._counts[prompts] + 2)).tolist()
         return greedy(
             lambda prompt, samples: mixed_outcome_gain(rates[prompt], samples),
             prompts=len(prompts),
-            low=self._low,
-            high=self._high,
+            low=self._options.low,
+            high=self._options.high,
             budget=budget,
         )
 

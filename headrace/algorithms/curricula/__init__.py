@@ -9,23 +9,12 @@ from headrace.algorithms.curricula.easy_to_hard import (
     cosine_levels,
     gaussian_levels,
 )
-from headrace.algorithms.curricula.hard_focus import HardFocus, Stage
+from headrace.algorithms.curricula.hard_focus import HardFocus
+from headrace.algorithms.curricula.options import SamplerOptions, Stage
 from headrace.algorithms.curricula.paced import Paced, online_accuracy, reference_accuracy
 from headrace.algorithms.curricula.profiled import Profiled
+from headrace.algorithms.curricula.registry import SAMPLERS, build_sampler
 from headrace.algorithms.curricula.under_optimised import UnderOptimised
-
-SAMPLERS: dict[str, type[DataSampler]] = {
-    "uniform": Uniform,
-    "mixture": Mixture,
-    "dump": Dump,
-    "e2h_cosine": CosineLevels,
-    "e2h_gaussian": GaussianLevels,
-    "rule_reasoner": UnderOptimised,
-    "paced_rl": Paced,
-    "hard_focus": HardFocus,
-    "profiled": Profiled,
-}
-"""Samplers by the name that a dataflow gives as `kind`."""
 
 __all__ = [
     "SAMPLERS",
@@ -38,9 +27,11 @@ __all__ = [
     "Mixture",
     "Paced",
     "Profiled",
+    "SamplerOptions",
     "Stage",
     "UnderOptimised",
     "Uniform",
+    "build_sampler",
     "cosine_levels",
     "gaussian_levels",
     "online_accuracy",

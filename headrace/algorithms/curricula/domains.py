@@ -1,12 +1,13 @@
 """Samplers that first choose a domain, then the next prompt of it; subclasses say with which weights."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 
 import numpy as np
 
+from headrace.algorithms.curricula.options import MixtureOptions, UniformOptions
 from headrace.algorithms.curricula.pools import Pools
 from headrace.algorithms.feedback import Feedback
+from headrace.algorithms.prompt_data import PromptData
 from headrace.algorithms.saved import State
 from headrace.algorithms.seeds import sample_seed
 
@@ -17,7 +18,7 @@ _CHOICE = -1
 class DomainSampler(ABC):
     """Draw n chooses its domain with a number that (seed, n) alone fix, however draws are batched."""
 
-    def __init__(self, *, domains: np.ndarray, seed: int) -> None:
+    def __init__(self, domains: np.ndarray, seed: int) -> None:
         """`domains` int64 [size]: the domain of each prompt, 0 to K - 1. Raises ValueError as `Pools`."""
         self._domains = domains
         self._pools = Pools(domains, seed)
@@ -57,9 +58,10 @@ class DomainSampler(ABC):
 class Mixture(DomainSampler):
     """Domains in fixed proportions."""
 
-    def __init__(self, *, domains: np.ndarray, seed: int, proportions: Sequence[float] | None = None) -> None:
-        """`proportions` [K], 0 or more; None: all the same. Raises ValueError for another number of them."""
-        super().__init__(domains=domains, seed=seed)
+    def __init__(self, data: PromptData, options: MixtureOptions) -> None:
+        """Raises ValueError for another number of proportions than of domains."""
+        super().__init__(data.known_domains("mixture"), data.seed)
+        proportions = options.proportions
         shares = np.ones(self.number) if proportions is None else np.asarray(proportions, dtype=np.float64)
         if shares.shape != (self.number,) or (shares < 0).any() or not shares.sum() > 0:
             raise ValueError(
@@ -75,8 +77,8 @@ class Mixture(DomainSampler):
 class Uniform(DomainSampler):
     """Every prompt once per epoch, each epoch in an order of its own."""
 
-    def __init__(self, *, size: int, seed: int) -> None:
-        super().__init__(domains=np.zeros(size, dtype=np.int64), seed=seed)
+    def __init__(self, data: PromptData, options: UniformOptions) -> None:
+        super().__init__(np.zeros(data.size, dtype=np.int64), data.seed)
 
     def weights(self, position: int) -> np.ndarray:
         return np.ones(1)
@@ -86,3 +88,9 @@ def softmax(scores: np.ndarray, temperature: float) -> np.ndarray:
     """exp(scores / temperature), normalised. `scores` float64 [K]."""
     shifted = np.exp((scores - scores.max()) / temperature)
     return shifted / shifted.sum()
+
+
+def check_floor(floor: float, number: int) -> None:
+    """Refuses a share that `number` domains cannot all keep. Raises ValueError."""
+    if floor * number > 1.0:
+        raise ValueError(f"floor is {floor} for {number} domains; it must lie between 0 and 1/{number}")

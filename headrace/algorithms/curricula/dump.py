@@ -5,7 +5,9 @@ from collections import deque
 import numpy as np
 
 from headrace.algorithms.curricula.domains import DomainSampler, softmax
+from headrace.algorithms.curricula.options import DumpOptions
 from headrace.algorithms.feedback import Feedback
+from headrace.algorithms.prompt_data import PromptData
 from headrace.algorithms.saved import State, check_length
 
 
@@ -16,16 +18,11 @@ class Dump(DomainSampler):
     temperature 0.1; n_i rows of the domain so far, N of all. Constants are those of the published code.
     """
 
-    def __init__(
-        self, *, domains: np.ndarray, seed: int, window: int = 300, temperature: float = 0.1
-    ) -> None:
-        super().__init__(domains=domains, seed=seed)
-        if window < 1 or not temperature > 0:
-            raise ValueError(
-                f"window is {window} and temperature {temperature}; both must be above 0, window in rows"
-            )
-        self._temperature = temperature
-        self._recent = [deque[float](maxlen=window) for _ in range(self.number)]
+    def __init__(self, data: PromptData, options: DumpOptions) -> None:
+        """Raises ValueError where the data set names no domains."""
+        super().__init__(data.known_domains("dump"), data.seed)
+        self._temperature = options.temperature
+        self._recent = [deque[float](maxlen=options.window) for _ in range(self.number)]
         self._rows = np.zeros(self.number, dtype=np.int64)
         self._weights = self._computed()
 

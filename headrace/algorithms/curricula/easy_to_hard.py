@@ -4,7 +4,9 @@ import math
 
 import numpy as np
 
-from headrace.algorithms.curricula.domains import DomainSampler
+from headrace.algorithms.curricula.domains import DomainSampler, check_floor
+from headrace.algorithms.curricula.options import E2hCosineOptions, E2hGaussianOptions
+from headrace.algorithms.prompt_data import PromptData
 
 
 def cosine_levels(progress: float, levels: int) -> np.ndarray:
@@ -36,13 +38,9 @@ def gaussian_levels(
 class _ByLevel(DomainSampler):
     """Progress is counted in prompts drawn, so it needs no feedback and no clock."""
 
-    def __init__(self, *, domains: np.ndarray, seed: int, prompts_per_step: int, steps: int) -> None:
-        super().__init__(domains=domains, seed=seed)
-        if prompts_per_step < 1 or steps < 1:
-            raise ValueError(
-                f"prompts_per_step is {prompts_per_step} and steps {steps}; both must be 1 or more"
-            )
-        self._per_step, self._steps = prompts_per_step, steps
+    def __init__(self, data: PromptData, whose: str) -> None:
+        super().__init__(data.known_domains(whose), data.seed)
+        self._per_step, self._steps = data.prompts_per_step, data.known_steps(whose)
 
     def progress(self, position: int) -> float:
         """Share of the run's steps before the one that draw `position` belongs to."""
@@ -50,34 +48,24 @@ class _ByLevel(DomainSampler):
 
 
 class CosineLevels(_ByLevel):
-    """Levels by `cosine_levels`; `domains` holds the level of each prompt, 0 the easiest."""
+    """Levels by `cosine_levels`."""
+
+    def __init__(self, data: PromptData, options: E2hCosineOptions) -> None:
+        """Raises ValueError where the data set names no levels or the run has no end."""
+        super().__init__(data, "e2h_cosine")
 
     def weights(self, position: int) -> np.ndarray:
         return cosine_levels(self.progress(position), self.number)
 
 
 class GaussianLevels(_ByLevel):
-    """Levels by `gaussian_levels`; `domains` holds the level of each prompt, 0 the easiest."""
+    """Levels by `gaussian_levels`."""
 
-    def __init__(
-        self,
-        *,
-        domains: np.ndarray,
-        seed: int,
-        prompts_per_step: int,
-        steps: int,
-        exponent: float = 0.5,
-        sigma: float = 0.5,
-        floor: float = 0.0,
-    ) -> None:
-        """Raises ValueError unless exponent and sigma are above 0 and floor is within 0 and 1 / levels."""
-        super().__init__(domains=domains, seed=seed, prompts_per_step=prompts_per_step, steps=steps)
-        if not (exponent > 0 and sigma > 0 and 0 <= floor * self.number <= 1):
-            raise ValueError(
-                f"exponent is {exponent}, sigma {sigma}, floor {floor}; exponent and sigma must be above 0"
-                f" and floor between 0 and 1/{self.number}, the number of levels"
-            )
-        self._curve = {"exponent": exponent, "sigma": sigma, "floor": floor}
+    def __init__(self, data: PromptData, options: E2hGaussianOptions) -> None:
+        """Raises ValueError as `CosineLevels`, and for a floor above 1 / levels."""
+        super().__init__(data, "e2h_gaussian")
+        check_floor(options.floor, self.number)
+        self._curve = {"exponent": options.exponent, "sigma": options.sigma, "floor": options.floor}
 
     def weights(self, position: int) -> np.ndarray:
         return gaussian_levels(self.progress(position), self.number, **self._curve)

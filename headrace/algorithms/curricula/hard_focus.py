@@ -4,27 +4,14 @@ A stage lasts a number of drawn prompts; at its start the hardest prompts of tho
 pass rates that the last stage observed. The number of samples per prompt is the `StagedBudget`'s.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
 import numpy as np
 
-from headrace.algorithms.bounds import Count, check_bounds
 from headrace.algorithms.curricula.domains import Uniform
+from headrace.algorithms.curricula.options import HardFocusOptions, UniformOptions
 from headrace.algorithms.feedback import Feedback, pass_rates
+from headrace.algorithms.prompt_data import PromptData
 from headrace.algorithms.saved import State
 from headrace.algorithms.seeds import sample_seed
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stage:
-    prompts: Count
-    """Draws that the stage lasts; the last stage goes on without end."""
-    keep: Count | None = None
-    """How many of the prompts before it the stage keeps, the hardest; None: all of them."""
-
-    def __post_init__(self) -> None:
-        check_bounds(self)
 
 
 class HardFocus:
@@ -34,16 +21,10 @@ class HardFocus:
     equal pass rates the lower index is kept.
     """
 
-    def __init__(self, *, size: int, seed: int, stages: Sequence[Stage]) -> None:
-        """Raises ValueError for no stages, or a first one that keeps a number of prompts."""
-        if not stages or stages[0].keep is not None:
-            raise ValueError(
-                f"stages are {list(stages)}; give at least one, and no keep for the first:"
-                " nothing has been observed before it"
-            )
-        self._size, self._seed, self._stages = size, seed, tuple(stages)
+    def __init__(self, data: PromptData, options: HardFocusOptions) -> None:
+        self._size, self._seed, self._stages = data.size, data.seed, options.stages
         self._stage, self._drawn = 0, 0
-        self._kept = np.arange(size)
+        self._kept = np.arange(data.size)
         self._order = self._uniform()
         self._reset_rates()
 
@@ -101,7 +82,8 @@ class HardFocus:
         self._reset_rates()
 
     def _uniform(self) -> Uniform:
-        return Uniform(size=len(self._kept), seed=sample_seed(self._seed, self._stage))
+        seed = sample_seed(self._seed, self._stage)
+        return Uniform(PromptData(size=len(self._kept), seed=seed), UniformOptions())
 
     def _reset_rates(self) -> None:
         self._sums = np.zeros(self._size)

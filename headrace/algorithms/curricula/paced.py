@@ -2,7 +2,9 @@
 
 import numpy as np
 
+from headrace.algorithms.curricula.options import PacedRlOptions
 from headrace.algorithms.feedback import Feedback, pass_rates
+from headrace.algorithms.prompt_data import PromptData
 from headrace.algorithms.saved import State, check_length
 from headrace.algorithms.seeds import sample_seed
 
@@ -35,21 +37,10 @@ class Paced:
     which must then lie in [0, 1].
     """
 
-    def __init__(
-        self, *, size: int, seed: int, beta: float = 1.0, smoothing: float = 0.5, floor: float = 1e-3
-    ) -> None:
-        """`floor`: weight that a prompt keeps when p is 0 or 1; an uncertain one weighs up to 0.25.
-
-        Raises ValueError for values out of range.
-        """
-        if size < 1 or not (beta > 0 and 0 <= smoothing < 1 and floor > 0):
-            raise ValueError(
-                f"size is {size}, beta {beta}, smoothing {smoothing}, floor {floor}; size must be 1 or more,"
-                " beta and floor above 0, smoothing in [0, 1)"
-            )
-        self._seed, self._beta, self._smoothing, self._floor = seed, beta, smoothing, floor
-        self._accuracies = np.full(size, PRIOR)
-        self._errors = np.zeros(size)
+    def __init__(self, data: PromptData, options: PacedRlOptions) -> None:
+        self._seed, self._options = data.seed, options
+        self._accuracies = np.full(data.size, PRIOR)
+        self._errors = np.zeros(data.size)
         self._calls = 0
 
     @property
@@ -69,7 +60,7 @@ class Paced:
             )
         generator = np.random.default_rng(sample_seed(self._seed, self._calls))
         self._calls += 1
-        weights = self._accuracies * (1.0 - self._accuracies) + self._floor
+        weights = self._accuracies * (1.0 - self._accuracies) + self._options.floor
         keys = np.log(weights) + generator.gumbel(size=len(weights))
         return np.argsort(-keys, kind="stable")[:count].astype(np.int64)
 
@@ -79,8 +70,8 @@ class Paced:
         seen = counts > 0
         observed = sums[seen] / counts[seen]
         if feedback.log_partitions is None:
-            kept = self._smoothing * self._accuracies[seen]
-            estimates = np.clip(kept + (1.0 - self._smoothing) * observed, 0.0, 1.0)
+            kept = self._options.smoothing * self._accuracies[seen]
+            estimates = np.clip(kept + (1.0 - self._options.smoothing) * observed, 0.0, 1.0)
         else:
             estimates = self._told(feedback, counts, seen)
         self._accuracies[seen] = estimates
@@ -96,8 +87,8 @@ class Paced:
         assert feedback.log_partitions is not None
         log_partitions = mean(feedback.log_partitions)
         if feedback.divergences is None:
-            return reference_accuracy(log_partitions, beta=self._beta)
-        return online_accuracy(log_partitions, mean(feedback.divergences), beta=self._beta)
+            return reference_accuracy(log_partitions, beta=self._options.beta)
+        return online_accuracy(log_partitions, mean(feedback.divergences), beta=self._options.beta)
 
     def state(self) -> State:
         return {

@@ -5,7 +5,9 @@ The profile is the pass rate of each prompt under the initial policy, from a few
 
 import numpy as np
 
+from headrace.algorithms.curricula.options import ProfiledOptions
 from headrace.algorithms.feedback import Feedback
+from headrace.algorithms.prompt_data import PromptData
 from headrace.algorithms.saved import State
 
 
@@ -16,34 +18,21 @@ class Profiled:
     the bound is a parameter. Equal pass rates keep the order of the data set.
     """
 
-    def __init__(
-        self,
-        *,
-        pass_rates: np.ndarray,
-        seed: int,
-        trivial: float = 1.0,
-        unsolved_share: float = 0.5,
-        epochs: int | None = None,
-    ) -> None:
-        """`pass_rates` float64 [size] in [0, 1]; prompts at or above `trivial` are left out; `epochs` None:
-        without end. Raises ValueError where nothing is left, or for values out of range.
-        """
-        if not (0 < trivial <= 1 and 0 <= unsolved_share <= 1 and (epochs is None or epochs > 0)):
-            raise ValueError(
-                f"trivial is {trivial}, unsolved_share {unsolved_share}, epochs {epochs}; trivial must lie in"
-                " (0, 1], unsolved_share in [0, 1], epochs be 1 or more or None"
-            )
-        unsolved = np.flatnonzero(pass_rates <= 0)
-        kept = round(unsolved_share * len(unsolved))
-        sample = np.random.default_rng(seed).permutation(unsolved)[:kept]
-        chosen = np.sort(np.concatenate([np.flatnonzero((pass_rates > 0) & (pass_rates < trivial)), sample]))
+    def __init__(self, data: PromptData, options: ProfiledOptions) -> None:
+        """Raises ValueError where there is no profile, or nothing is left of the data."""
+        rates = data.known_pass_rates("profiled")
+        unsolved = np.flatnonzero(rates <= 0)
+        kept = round(options.unsolved_share * len(unsolved))
+        sample = np.random.default_rng(data.seed).permutation(unsolved)[:kept]
+        solved = np.flatnonzero((rates > 0) & (rates < options.trivial))
+        chosen = np.sort(np.concatenate([solved, sample]))
         if len(chosen) == 0:
             raise ValueError(
-                f"of {len(pass_rates)} prompts none is left: all are solved at {trivial} or above, or never;"
+                f"of {len(rates)} prompts none is left: their pass rates are 0, or {options.trivial} or above;"
                 " profile with more samples, raise trivial, or raise unsolved_share"
             )
-        self._order = chosen[np.argsort(-pass_rates[chosen], kind="stable")].astype(np.int64)
-        self._epochs = epochs
+        self._order = chosen[np.argsort(-rates[chosen], kind="stable")].astype(np.int64)
+        self._epochs = options.epochs
         self._drawn = 0
 
     @property

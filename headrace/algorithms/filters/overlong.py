@@ -1,6 +1,7 @@
 """Answers that were cut off say nothing of how they would have ended: masked, not punished."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -14,6 +15,8 @@ class Overlong(Stateless):
     https://arxiv.org/abs/2503.14476. The row stays in the statistics of its group. A group of which every
     row was cut off is dropped, reason `all_truncated`.
     """
+
+    kind: Literal["overlong"] = "overlong"
 
     def judge(self, rows: ScoredRows) -> Verdict:
         whole = {int(group) for group in np.unique(rows.groups[~rows.truncated])}

@@ -1,6 +1,7 @@
 """Groups whose rewards teach nothing, dropped: dynamic sampling keeps the others and draws more."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -17,6 +18,7 @@ class ZeroVariance(Stateless):
     not all answers are right, which for rewards of 0 and 1 is the same.
     """
 
+    kind: Literal["zero_variance"] = "zero_variance"
     min_std: NonNegative = 0.0
     """Least standard deviation of a group that is kept, population's; 0: any that is not floating noise.
     ReST-GRPO keeps wide groups alone."""

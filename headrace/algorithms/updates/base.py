@@ -19,9 +19,10 @@ class UpdateSchedule(Protocol):
         """Optimizer steps per batch: learning-rate schedules count these."""
         ...
 
-    def plan(self, batch: int, groups: np.ndarray) -> Sequence[np.ndarray]:
+    def plan(self, batch: int, groups: np.ndarray, *, seed: int) -> Sequence[np.ndarray]:
         """Indices of the samples of each optimizer step, `updates_per_batch` arrays int64 [n].
 
-        `batch` counts the training steps of the run from 0; `groups` int64 [B]. Pure: a replay gets the same.
+        `batch` counts the training steps of the run from 0; `groups` int64 [B]; `seed` is the run's. Pure: a
+        replay gets the same.
         """
         ...

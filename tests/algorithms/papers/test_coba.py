@@ -6,7 +6,9 @@ import math
 import numpy as np
 
 from headrace.algorithms.budgets import Capability, beta_density, beta_parameters, greedy
+from headrace.algorithms.budgets.options import CobaRlOptions
 from headrace.algorithms.feedback import Feedback
+from headrace.algorithms.prompt_data import PromptData
 
 RATES = np.array([0.95, 0.8, 0.5, 0.2, 0.05])
 
@@ -14,7 +16,7 @@ RATES = np.array([0.95, 0.8, 0.5, 0.2, 0.05])
 def heard(failure_rate: float, rates: np.ndarray = RATES) -> Capability:
     """An allocator that knows `rates` of prompts 0 to 4, and the failure rate by many other prompts."""
     others = 2000
-    budget = Capability(size=5 + others, low=1, high=24)
+    budget = Capability(PromptData(size=5 + others), CobaRlOptions(low=1, high=24))
     rest = (1.0 - failure_rate) * (others + 5) - rates.sum()
     budget.update(
         Feedback(

@@ -3,11 +3,15 @@
 import numpy as np
 
 from headrace.algorithms.budgets import StagedBudget, StageSize
+from headrace.algorithms.budgets.options import StagedOptions
 from headrace.algorithms.curricula import HardFocus, Stage, Uniform
+from headrace.algorithms.curricula.options import HardFocusOptions, UniformOptions
 from headrace.algorithms.feedback import pass_rates
+from headrace.algorithms.prompt_data import PromptData
 from tests.algorithms.papers.learners import Skills
 
 SIZE, KEEP = 30, 10
+DATA = PromptData(size=SIZE)
 HARD = np.arange(20, 30)
 RATE = 0.02
 """Of one rollout: a step's rate grows with its batch."""
@@ -24,9 +28,23 @@ def policy() -> Skills:
 
 def staged() -> tuple[Skills, HardFocus, int]:
     skills = policy()
-    sampler = HardFocus(size=SIZE, seed=0, stages=[Stage(prompts=240), Stage(prompts=1, keep=KEEP)])
+    sampler = HardFocus(
+        DATA,
+        HardFocusOptions(
+            stages=(
+                Stage(prompts=240),
+                Stage(prompts=1, keep=KEEP),
+            )
+        ),
+    )
     budget = StagedBudget(
-        stages=[StageSize(prompts=240, samples_per_prompt=8), StageSize(prompts=1, samples_per_prompt=64)]
+        DATA,
+        StagedOptions(
+            stages=(
+                StageSize(prompts=240, samples_per_prompt=8),
+                StageSize(prompts=1, samples_per_prompt=64),
+            )
+        ),
     )
     rollouts, observed = 0, np.zeros((2, SIZE))
     for step in range(56):
@@ -49,7 +67,7 @@ def test_the_hard_prompts_end_above_one_stage_at_equal_rollouts() -> None:
     """The stage switches on schedule and keeps the lowest observed pass rates, asserted on the way."""
     skills, sampler, rollouts = staged()
     assert set(sampler.kept.tolist()) <= set(range(10, 30))
-    one_stage, uniform = policy(), Uniform(size=SIZE, seed=0)
+    one_stage, uniform = policy(), Uniform(DATA, UniformOptions())
     for _ in range(rollouts // 48):
         one_stage.learn(uniform.draw(6), 8)
     assert skills.success()[HARD].mean() > one_stage.success()[HARD].mean() + 0.1

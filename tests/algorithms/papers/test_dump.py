@@ -3,10 +3,13 @@
 import numpy as np
 
 from headrace.algorithms.curricula import Dump, Mixture
+from headrace.algorithms.curricula.options import DumpOptions, MixtureOptions
+from headrace.algorithms.prompt_data import PromptData
 from tests.algorithms.papers.learners import Skills, train
 
 SOLVED, LEARNABLE, IMPOSSIBLE = 0, 1, 2
 SOURCES = np.repeat([SOLVED, LEARNABLE, IMPOSSIBLE], 10)
+DATA = PromptData(size=30, domains=SOURCES)
 
 
 def skills() -> Skills:
@@ -14,7 +17,7 @@ def skills() -> Skills:
 
 
 def test_the_learnable_source_gets_most_samples_and_every_source_keeps_some() -> None:
-    sampler, policy = Dump(domains=SOURCES, seed=0), skills()
+    sampler, policy = Dump(DATA, DumpOptions()), skills()
     shares = []
     for _ in range(60):
         prompts = sampler.draw(16)
@@ -31,6 +34,6 @@ def test_the_target_reward_is_reached_in_fewer_steps_than_by_a_uniform_mix() -> 
         success = train(skills(), sampler, steps=150, prompts_per_step=16, samples=8)[:, 10]
         return int(np.argmax(success > 0.9))
 
-    curriculum = steps_to_target(Dump(domains=SOURCES, seed=0))
-    uniform = steps_to_target(Mixture(domains=SOURCES, seed=0))
+    curriculum = steps_to_target(Dump(DATA, DumpOptions()))
+    uniform = steps_to_target(Mixture(DATA, MixtureOptions()))
     assert 0 < curriculum < 0.6 * uniform

@@ -5,7 +5,16 @@ import math
 import numpy as np
 import pytest
 
-from headrace.algorithms.curricula import GaussianLevels, Mixture, cosine_levels, gaussian_levels
+from headrace.algorithms.curricula import (
+    CosineLevels,
+    DataSampler,
+    GaussianLevels,
+    Mixture,
+    cosine_levels,
+    gaussian_levels,
+)
+from headrace.algorithms.curricula.options import E2hCosineOptions, E2hGaussianOptions, MixtureOptions
+from headrace.algorithms.prompt_data import PromptData
 from tests.algorithms.papers.learners import Skills, train
 
 
@@ -30,18 +39,27 @@ def test_an_exponent_below_one_leaves_the_easy_levels_sooner() -> None:
     assert gaussian_levels(0.25, 3, exponent=2.0, sigma=0.5).argmax() == 0
 
 
-def test_the_hard_level_is_solved_where_a_uniform_mix_leaves_it() -> None:
-    """One skill serves all levels; an answer far above or below it teaches nothing."""
-    levels = np.repeat(np.arange(5), 4)
+LEVELS = np.repeat(np.arange(5), 4)
+DATA = PromptData(size=20, domains=LEVELS, prompts_per_step=8, steps=100)
 
-    def hard(sampler: GaussianLevels | Mixture) -> float:
-        policy = Skills(
-            skills=np.array([0.0]), owners=np.zeros(20, dtype=np.int64), difficulties=4.0 * levels, rate=0.9
-        )
-        return float(train(policy, sampler, steps=100, prompts_per_step=8, samples=8)[-1, -1])
 
-    curriculum = GaussianLevels(
-        domains=levels, seed=0, prompts_per_step=8, steps=100, exponent=1.0, sigma=0.5
+def hard_success(sampler: DataSampler, *, gap: float) -> float:
+    """Success on the hardest of five levels at the end; one skill serves all, each `gap` above the last.
+
+    Answers to a level far above or below the skill teach nothing.
+    """
+    policy = Skills(
+        skills=np.array([0.0]), owners=np.zeros(20, dtype=np.int64), difficulties=gap * LEVELS, rate=0.9
     )
-    assert hard(curriculum) > 0.5
-    assert hard(Mixture(domains=levels, seed=0)) < 0.1
+    return float(train(policy, sampler, steps=100, prompts_per_step=8, samples=8)[-1, -1])
+
+
+def test_the_gaussian_schedule_solves_the_hard_level_where_a_uniform_mix_leaves_it() -> None:
+    options = E2hGaussianOptions(exponent=1.0, sigma=0.5)
+    assert hard_success(GaussianLevels(DATA, options), gap=4.0) > 0.5
+    assert hard_success(Mixture(DATA, MixtureOptions()), gap=4.0) < 0.1
+
+
+def test_the_cosine_schedule_gets_further_on_the_hard_level_than_a_uniform_mix() -> None:
+    uniform = hard_success(Mixture(DATA, MixtureOptions()), gap=3.0)
+    assert hard_success(CosineLevels(DATA, E2hCosineOptions()), gap=3.0) > uniform + 0.2

@@ -3,10 +3,13 @@
 import numpy as np
 
 from headrace.algorithms.curricula import Paced, Uniform
+from headrace.algorithms.curricula.options import PacedRlOptions, UniformOptions
 from headrace.algorithms.feedback import Feedback
+from headrace.algorithms.prompt_data import PromptData
 from tests.algorithms.papers.learners import softmax
 
 PROMPTS, ANSWERS, BETA, SAMPLES = 60, 12, 2.0, 8
+DATA = PromptData(size=PROMPTS)
 
 
 class FlowPolicy:
@@ -54,9 +57,9 @@ def idle_share(sampler: Paced | Uniform) -> tuple[float, FlowPolicy]:
 
 def test_the_partition_function_tells_the_accuracy_of_each_prompt() -> None:
     sampler, policy, uniform = (
-        Paced(size=PROMPTS, seed=0, beta=BETA),
+        Paced(DATA, PacedRlOptions(beta=BETA)),
         FlowPolicy(),
-        Uniform(size=PROMPTS, seed=0),
+        Uniform(DATA, UniformOptions()),
     )
     for _ in range(120):
         sampler.update(policy.learn(uniform.draw(10)))
@@ -64,6 +67,6 @@ def test_the_partition_function_tells_the_accuracy_of_each_prompt() -> None:
 
 
 def test_groups_without_a_signal_fall_by_two_fifths_at_equal_rollouts() -> None:
-    paced, _ = idle_share(Paced(size=PROMPTS, seed=0, beta=BETA))
-    uniform, _ = idle_share(Uniform(size=PROMPTS, seed=0))
+    paced, _ = idle_share(Paced(DATA, PacedRlOptions(beta=BETA)))
+    uniform, _ = idle_share(Uniform(DATA, UniformOptions()))
     assert paced < 0.6 * uniform

@@ -9,14 +9,17 @@ import numpy as np
 import pytest
 
 from headrace.algorithms.curricula import Mixture, UnderOptimised
+from headrace.algorithms.curricula.options import MixtureOptions, RuleReasonerOptions
 from headrace.algorithms.feedback import Feedback
+from headrace.algorithms.prompt_data import PromptData
 from tests.algorithms.papers.learners import Skills, train
 
 DOMAINS = np.repeat([0, 1], 8)
+DATA = PromptData(size=16, domains=DOMAINS)
 
 
 def test_the_worse_domain_weighs_more_and_falls_back_to_its_share_as_rewards_meet() -> None:
-    sampler = UnderOptimised(domains=np.array([0, 1]), seed=0)
+    sampler = UnderOptimised(PromptData(size=2, domains=np.array([0, 1])), RuleReasonerOptions())
     rewards = np.array([0.9, 0.1])
     weights = []
     for _ in range(40):
@@ -34,6 +37,6 @@ def test_the_worse_domain_ends_above_that_of_a_fixed_mix() -> None:
         policy = Skills(skills=np.array([1.0, -2.5]), owners=DOMAINS, difficulties=np.zeros(16), rate=0.3)
         return float(train(policy, sampler, steps=60, prompts_per_step=8, samples=8)[-1].min())
 
-    curriculum = worst(UnderOptimised(domains=DOMAINS, seed=0))
-    fixed = worst(Mixture(domains=DOMAINS, seed=0))
+    curriculum = worst(UnderOptimised(DATA, RuleReasonerOptions()))
+    fixed = worst(Mixture(DATA, MixtureOptions()))
     assert curriculum > fixed + 0.1

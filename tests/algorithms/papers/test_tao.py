@@ -4,6 +4,8 @@ import numpy as np
 
 from headrace.algorithms.advantages import group_mean
 from headrace.algorithms.curricula import Uniform
+from headrace.algorithms.curricula.options import UniformOptions
+from headrace.algorithms.prompt_data import PromptData
 from tests.algorithms.papers.learners import softmax
 
 PROMPTS, ARMS, SAMPLES = 20, 30, 8
@@ -19,7 +21,7 @@ def updated(logits: np.ndarray, prompts: np.ndarray, answers: np.ndarray, target
 
 
 def online(logits: np.ndarray, targets: np.ndarray, steps: int) -> float:
-    generator, sampler = np.random.default_rng(1), Uniform(size=PROMPTS, seed=0)
+    generator, sampler = np.random.default_rng(1), Uniform(PromptData(size=PROMPTS, seed=0), UniformOptions())
     for _ in range(steps):
         prompts = np.repeat(sampler.draw(4), SAMPLES)
         policy = softmax(logits)[prompts]

@@ -1,0 +1,106 @@
+"""Options of the budget allocators, as plain data: read and checked before anything is drawn."""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from headrace.algorithms.bounds import Count, Positive, check_bounds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Raises ValueError for a value that its annotation does not allow."""
+
+    def __post_init__(self) -> None:
+        check_bounds(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FixedOptions(Options):
+    """The budget in equal shares."""
+
+    kind: Literal["fixed"] = "fixed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StageSize(Options):
+    prompts: Count
+    """Draws that the stage lasts, as in the `hard_focus` sampler beside it; the last goes on without end."""
+    samples_per_prompt: Count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StagedOptions(Options):
+    """DRIVE: another number of samples in each stage."""
+
+    kind: Literal["staged"] = "staged"
+    stages: tuple[StageSize, ...]
+
+    def __post_init__(self) -> None:
+        if not self.stages:
+            raise ValueError("stages is empty; give at least one")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Bounded(Options):
+    low: Count
+    high: Count
+
+    def __post_init__(self) -> None:
+        check_bounds(self)
+        if self.low > self.high:
+            raise ValueError(f"low is {self.low} and high {self.high}; low must not be above high")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SgpoOptions(_Bounded):
+    """sGPO: the inverse of the pass rate that a profile found."""
+
+    kind: Literal["sgpo"] = "sgpo"
+    low: Count = 2
+    """Least samples of a prompt."""
+    high: Count = 8
+    """Most samples of a prompt, and those of one that the profile never saw solved."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CobaRlOptions(_Bounded):
+    """CoBA-RL: by what the policy, as capable as it now is, gains from a sample."""
+
+    kind: Literal["coba_rl"] = "coba_rl"
+    low: Count = 2
+    """Least samples of a prompt."""
+    high: Count = 32
+    """Most samples of a prompt."""
+    window: Count = 3
+    """Steps over which pass rates and the failure rate are taken."""
+    tau_min: Positive = 3.0
+    """Samples over which the value saturates when all pass rates are alike; in units of 1 / p (1 - p)."""
+    tau_max: Positive = 12.0
+    """The same when pass rates lie far apart."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TraceOptions(_Bounded):
+    """TRACE: by the chance that outcomes come out mixed."""
+
+    kind: Literal["trace"] = "trace"
+    low: Count = 1
+    """Least samples of an anchor."""
+    high: Count = 32
+    """Most samples of an anchor."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PythonBudgetOptions(Options):
+    """A class of yours with the methods of `headrace.algorithms.budgets.base.BudgetAllocator`."""
+
+    kind: Literal["python"] = "python"
+    path: str
+    """Where it is: `module:Class`, or `path/to/file.py:Class`; called with a `PromptData` and the options."""
+    options: dict[str, Any] = field(default_factory=dict)
+    """Keyword arguments of the class."""
+
+
+BudgetOptions = (
+    FixedOptions | StagedOptions | SgpoOptions | CobaRlOptions | TraceOptions | PythonBudgetOptions
+)

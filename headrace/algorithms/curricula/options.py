@@ -1,0 +1,151 @@
+"""Options of the samplers, as plain data: read and checked before anything is drawn."""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from headrace.algorithms.bounds import Count, Decay, NonNegative, Positive, Share, check_bounds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Raises ValueError for a value that its annotation does not allow."""
+
+    def __post_init__(self) -> None:
+        check_bounds(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UniformOptions(Options):
+    """Every prompt once per epoch."""
+
+    kind: Literal["uniform"] = "uniform"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MixtureOptions(Options):
+    """Domains in fixed proportions."""
+
+    kind: Literal["mixture"] = "mixture"
+    proportions: tuple[NonNegative, ...] | None = None
+    """One for each domain, in any unit; None: all the same."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DumpOptions(Options):
+    """DUMP: upper confidence bound on the advantage of each domain."""
+
+    kind: Literal["dump"] = "dump"
+    window: Count = 300
+    """Rows of a domain whose advantages are averaged."""
+    temperature: Positive = 0.1
+    """Of the softmax over domains; in units of advantage."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class E2hCosineOptions(Options):
+    """E2H: levels from easy to hard along a cosine. Domains are levels, 0 the easiest."""
+
+    kind: Literal["e2h_cosine"] = "e2h_cosine"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class E2hGaussianOptions(Options):
+    """E2H: a normal curve that moves over the levels. Domains are levels, 0 the easiest."""
+
+    kind: Literal["e2h_gaussian"] = "e2h_gaussian"
+    exponent: Positive = 0.5
+    """Of the progress: below 1 leaves the easy levels sooner."""
+    sigma: Positive = 0.5
+    """Width of the curve, in levels."""
+    floor: Share = 0.0
+    """Share that every level keeps; at most 1 / levels."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuleReasonerOptions(Options):
+    """RuleReasoner: domains by how far their reward lies below the target."""
+
+    kind: Literal["rule_reasoner"] = "rule_reasoner"
+    target: float = 1.0
+    """Reward at which a domain needs no more."""
+    smoothing: Decay = 0.5
+    """Weight of the past in the moving average of a domain's reward."""
+    temperature: Positive = 0.25
+    """Of the softmax over domains, in units of reward; ours, since the one used was not published."""
+    floor: Share = 0.0
+    """Share that every domain keeps; at most 1 / domains."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PacedRlOptions(Options):
+    """PACED-RL: prompts by the uncertainty of their outcome."""
+
+    kind: Literal["paced_rl"] = "paced_rl"
+    beta: Positive = 1.0
+    """Of the loss whose partition function is read: the weight of the reward against the divergence."""
+    smoothing: Decay = 0.5
+    """Weight of the past in the moving average of rewards, where the loss fits no partition function."""
+    floor: Positive = 1e-3
+    """Weight of a prompt whose outcome is sure; one that is open weighs up to 0.25."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stage(Options):
+    prompts: Count
+    """Draws that the stage lasts; the last stage goes on without end."""
+    keep: Count | None = None
+    """How many of the prompts before it the stage keeps, the hardest; None: all of them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HardFocusOptions(Options):
+    """DRIVE: a broad stage, then few hard prompts."""
+
+    kind: Literal["hard_focus"] = "hard_focus"
+    stages: tuple[Stage, ...]
+    """In order; the first keeps every prompt."""
+
+    def __post_init__(self) -> None:
+        if not self.stages or self.stages[0].keep is not None:
+            raise ValueError(
+                f"stages are {self.stages}; give at least one, and no keep for the first:"
+                " nothing has been observed before it"
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfiledOptions(Options):
+    """sGPO: easy to hard by a profile, without what is trivial."""
+
+    kind: Literal["profiled"] = "profiled"
+    trivial: Share = 1.0
+    """Pass rate from which on a prompt is left out."""
+    unsolved_share: Share = 0.5
+    """Share of the prompts that the profile never saw solved, which are kept."""
+    epochs: Count | None = None
+    """Passes over what is left; None: without end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PythonSamplerOptions(Options):
+    """A class of yours with the methods of `headrace.algorithms.curricula.base.DataSampler`."""
+
+    kind: Literal["python"] = "python"
+    path: str
+    """Where it is: `module:Class`, or `path/to/file.py:Class`; called with a `PromptData` and the options."""
+    options: dict[str, Any] = field(default_factory=dict)
+    """Keyword arguments of the class."""
+
+
+SamplerOptions = (
+    UniformOptions
+    | MixtureOptions
+    | DumpOptions
+    | E2hCosineOptions
+    | E2hGaussianOptions
+    | RuleReasonerOptions
+    | PacedRlOptions
+    | HardFocusOptions
+    | ProfiledOptions
+    | PythonSamplerOptions
+)
