@@ -9,31 +9,25 @@ from collections.abc import Callable
 
 import torch
 
-from headrace.algorithms.losses import MAX_LOG_RATIO
-from headrace.algorithms.shapes import assert_tokens
+from headrace.algorithms.losses.ratio import log_ratio
 
 Estimator = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 def k1(logprobs: torch.Tensor, reference_logprobs: torch.Tensor) -> torch.Tensor:
     """Unbiased, signed, of high variance; [T]."""
-    return _log_ratio(logprobs, reference_logprobs)
+    return log_ratio(logprobs, reference_logprobs)
 
 
 def k2(logprobs: torch.Tensor, reference_logprobs: torch.Tensor) -> torch.Tensor:
     """Biased, never negative; [T]."""
-    return 0.5 * _log_ratio(logprobs, reference_logprobs).square()
+    return 0.5 * log_ratio(logprobs, reference_logprobs).square()
 
 
 def k3(logprobs: torch.Tensor, reference_logprobs: torch.Tensor) -> torch.Tensor:
     """Unbiased, never negative; the estimator of GRPO (https://arxiv.org/abs/2402.03300), equation 4; [T]."""
-    log_ratio_T = _log_ratio(logprobs, reference_logprobs)
+    log_ratio_T = log_ratio(logprobs, reference_logprobs)
     return torch.expm1(-log_ratio_T) + log_ratio_T
 
 
 ESTIMATORS: dict[str, Estimator] = {"k1": k1, "k2": k2, "k3": k3}
-
-
-def _log_ratio(logprobs: torch.Tensor, reference_logprobs: torch.Tensor) -> torch.Tensor:
-    assert_tokens(logprobs=logprobs, reference_logprobs=reference_logprobs)
-    return (logprobs - reference_logprobs).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)

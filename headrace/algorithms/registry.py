@@ -1,19 +1,69 @@
 """Algorithms by the name that a dataflow gives as `kind`."""
 
-from collections.abc import Mapping
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from headrace.algorithms.base import Algorithm
-from headrace.algorithms.grpo import Grpo
+from headrace.algorithms.by_path import find
+from headrace.algorithms.clipped import ClippedRatio, Dapo, Gspo, GspoToken, Rloo
+from headrace.algorithms.corrected import CorrectedRatio
+from headrace.algorithms.masked import M2po, Sao
+from headrace.algorithms.options import AlgorithmOptions, PythonOptions
+from headrace.algorithms.options.policy_gradient import PolicyGradient
+from headrace.algorithms.pacs import Pacs
+from headrace.algorithms.rover import Rover
+from headrace.algorithms.supervised import Opd, Sft
+from headrace.algorithms.weighted import Topr, WeightedGradient
 
-ALGORITHMS: dict[str, type[Algorithm]] = {"grpo": Grpo}
+ALGORITHMS: dict[str, Callable[[Any], Algorithm]] = {
+    "grpo": ClippedRatio,
+    "dr_grpo": ClippedRatio,
+    "dapo": Dapo,
+    "gspo": Gspo,
+    "gspo_token": GspoToken,
+    "ppo": ClippedRatio,
+    "reinforce_pp": ClippedRatio,
+    "rloo": Rloo,
+    "decoupled_ppo": CorrectedRatio,
+    "tis": CorrectedRatio,
+    "icepop": CorrectedRatio,
+    "cispo": WeightedGradient,
+    "rapid": WeightedGradient,
+    "topr": Topr,
+    "sao": Sao,
+    "m2po": M2po,
+    "sft": Sft,
+    "opd": Opd,
+    "pacs": Pacs,
+    "rover": Rover,
+}
+"""What makes an algorithm of the options of its kind."""
 
 
-def build(kind: str, values: Mapping[str, Any]) -> Algorithm:
-    """The algorithm `kind`, its keywords from `values` (the options' fields without `kind`).
+def build(options: AlgorithmOptions, *, max_new_tokens: int) -> Algorithm:
+    """The algorithm that `options` name; `max_new_tokens` is the rollout's, for a length that they leave out.
 
-    Raises ValueError for an unknown kind or a value out of range.
+    Raises ValueError for options that contradict each other and for a user's class that is not as it was
+    declared, ImportError where its module does not import.
     """
-    if kind not in ALGORITHMS:
-        raise ValueError(f"unknown algorithm {kind!r}; choose one of {', '.join(sorted(ALGORITHMS))}")
-    return ALGORITHMS[kind](**values)
+    if isinstance(options, PythonOptions):
+        return _of_user(options)
+    if isinstance(options, PolicyGradient) and options.sequence_length is None:
+        options = replace(options, sequence_length=max_new_tokens)
+    return ALGORITHMS[options.kind](options)
+
+
+def _of_user(options: PythonOptions) -> Algorithm:
+    algorithm = find(options.path, key="algorithm.path")(**options.options)
+    if Algorithm not in type(algorithm).__mro__:
+        raise ValueError(
+            f"algorithm.path: {options.path} makes a {type(algorithm).__name__}; "
+            "subclass headrace.algorithms.base.Algorithm"
+        )
+    if set(algorithm.needs()) != set(options.reads):
+        raise ValueError(
+            f"algorithm.reads is {list(options.reads)}, but needs() of {options.path} returns "
+            f"{list(algorithm.needs())}; write the same names in both"
+        )
+    return algorithm

@@ -27,6 +27,8 @@ class Flow:
     staleness: float
     temperature: float
     """Of the rollouts that feed the trainer: both sides take log-probabilities under it."""
+    max_new_tokens: int
+    """Longest answer of those rollouts."""
     no_progress_timeout_s: float
 
 

@@ -4,42 +4,11 @@ Plain data that imports nothing heavy, so that a dataflow is parsed and checked 
 A union is keyed on `kind`, and a bare string stands for `{kind: <string>}` with every default.
 """
 
-import math
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Range:
-    """Bounds of a number, checked before launch; None leaves a side open, infinity needs `infinite`."""
-
-    ge: float | None = None
-    gt: float | None = None
-    le: float | None = None
-    lt: float | None = None
-    infinite: bool = False
-
-    def holds(self, value: float) -> bool:
-        return (
-            (self.infinite or math.isfinite(value))
-            and (self.ge is None or value >= self.ge)
-            and (self.gt is None or value > self.gt)
-            and (self.le is None or value <= self.le)
-            and (self.lt is None or value < self.lt)
-        )
-
-    def __str__(self) -> str:
-        bounds = (("at least", self.ge), ("above", self.gt), ("at most", self.le), ("below", self.lt))
-        text = " and ".join(f"{words} {bound:g}" for words, bound in bounds if bound is not None)
-        return f"{text}, or inf" if self.infinite else text
-
-
-Count = Annotated[int, Range(ge=1)]
-Natural = Annotated[int, Range(ge=0)]
-Positive = Annotated[float, Range(gt=0)]
-NonNegative = Annotated[float, Range(ge=0)]
-Share = Annotated[float, Range(ge=0, le=1)]
-Decay = Annotated[float, Range(ge=0, lt=1)]
+from headrace.algorithms.bounds import Count, Decay, Natural, NonNegative, Positive, Share
+from headrace.algorithms.options import AlgorithmOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,23 +129,6 @@ class PythonVerifier:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GrpoOptions:
-    """Group relative policy optimisation (arXiv 2402.03300) with an asymmetric clip (arXiv 2503.14476)."""
-
-    kind: Literal["grpo"] = "grpo"
-    clip_low: Share = 0.2
-    """The ratio is clipped below at 1 - clip_low."""
-    clip_high: NonNegative = 0.28
-    """The ratio is clipped above at 1 + clip_high."""
-    kl_coef: NonNegative = 0.0
-    """Weight of the divergence from the reference policy in the loss; 0: none, and no reference node."""
-    kl_estimator: Literal["k1", "k2", "k3"] = "k3"
-    """Estimator of the divergence (joschu.net/blog/kl-approx.html)."""
-    reduction: Literal["token_mean", "sequence_mean", "sequence_sum", "prompt_mean"] = "token_mean"
-    """How token losses become one number."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Placed:
     """Keys that every node has."""
 
@@ -246,7 +198,7 @@ class ReferenceOptions(Placed):
 class TrainerOptions(Placed):
     """Turns batches of whole groups into new versions of its policy."""
 
-    algorithm: GrpoOptions
+    algorithm: AlgorithmOptions
     """How a group's rewards become a loss."""
     prompts_per_step: Count = 32
     """Groups in one training step."""

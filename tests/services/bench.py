@@ -28,6 +28,7 @@ FLOW = Flow(
     prompts_per_step=2,
     staleness=0.0,
     temperature=1.0,
+    max_new_tokens=16,
     no_progress_timeout_s=5.0,
 )
 

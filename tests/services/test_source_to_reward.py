@@ -62,6 +62,7 @@ def context(client: Client, node: str, options: Any, model: str, tmp_path: Path)
         prompts_per_step=4,
         staleness=0.0,
         temperature=1.0,
+        max_new_tokens=16,
         no_progress_timeout_s=30.0,
     )
     return Context(

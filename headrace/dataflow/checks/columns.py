@@ -4,9 +4,10 @@ from collections import defaultdict
 from collections.abc import Iterator
 
 from headrace.dataflow.language.problems import Problem, listing
-from headrace.dataflow.language.spec import GraphSpec
+from headrace.dataflow.language.spec import GraphSpec, NodeSpec
 from headrace.dataflow.planning.roles import reads, writers_of, writes
 from headrace.dataflow.planning.topology import tables, upstream
+from headrace.services.options import TrainerOptions
 
 
 def check_columns(spec: GraphSpec) -> Iterator[Problem]:
@@ -24,8 +25,8 @@ def _missing(spec: GraphSpec) -> Iterator[Problem]:
         for column in reads(node):
             if column not in written:
                 lacking[writers_of(column)].append(column)
-        for (kind, *_), names in lacking.items():
-            yield _lacks(spec, name, kind, names)
+        for kinds, names in lacking.items():
+            yield _lacks(spec, name, kinds[0], names) if kinds else _unknown(name, node, names)
 
 
 def _lacks(spec: GraphSpec, name: str, kind: str, columns: list[str]) -> Problem:
@@ -39,6 +40,15 @@ def _lacks(spec: GraphSpec, name: str, kind: str, columns: list[str]) -> Problem
         path=("nodes", name, "inputs"),
         wrong=f"{who} reads {listing(columns)}, which none of {listing(upstream(spec, name))} writes",
         way_out=way_out,
+    )
+
+
+def _unknown(name: str, node: NodeSpec, columns: list[str]) -> Problem:
+    who = node.options.algorithm.kind if isinstance(node.options, TrainerOptions) else f"a {node.kind}"
+    return Problem(
+        path=("nodes", name, "algorithm"),
+        wrong=f"{who} reads {listing(columns)}, which no kind of node writes",
+        way_out="choose an algorithm or a credit that needs none of them",
     )
 
 

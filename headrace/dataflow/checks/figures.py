@@ -3,13 +3,18 @@
 from collections.abc import Iterator
 from math import ceil
 
+from headrace.algorithms.options import DapoOptions
+from headrace.algorithms.options.policy_gradient import PolicyGradient
 from headrace.dataflow.checks.data import size_of
 from headrace.dataflow.language.convert import build
+from headrace.dataflow.language.fields import keys
 from headrace.dataflow.language.problems import Path, Problem
 from headrace.dataflow.language.spec import GraphSpec
 from headrace.dataflow.planning.topology import policy_of, tables
 from headrace.services.options import QueueOptions, RolloutOptions, SourceOptions, TrainerOptions
 from headrace.services.rollout.engines.fake import Script
+
+_OTHER_CREDIT = ("the credit is not gae", "set advantage: gae")
 
 
 def check_figures(spec: GraphSpec) -> Iterator[Problem]:
@@ -59,7 +64,7 @@ def _group_fits(source: SourceOptions, at: Path, rollout: RolloutOptions, reader
 
 
 def _group_credits(source: SourceOptions, at: Path, trainer: TrainerOptions) -> Iterator[Problem]:
-    if source.samples_per_prompt < 2:
+    if source.samples_per_prompt < 2 and trainer.algorithm.compares_group:
         yield Problem(
             path=(*at, "samples_per_prompt"),
             wrong=f"got {source.samples_per_prompt}: {trainer.algorithm.kind} compares the answers of one "
@@ -102,12 +107,24 @@ def _schedule(spec: GraphSpec, name: str) -> Iterator[Problem]:
 
 def _trainer_knobs(trainer: TrainerOptions, path: Path) -> Iterator[Problem]:
     algorithm = trainer.algorithm
-    if algorithm.kl_coef == 0 and algorithm.kl_estimator != "k3":
-        yield _idle(
-            (*path, "algorithm", "kl_estimator"),
-            "kl_coef is 0",
-            "set kl_coef above 0, or remove kl_estimator",
-        )
+    if not isinstance(algorithm, PolicyGradient):
+        return
+    defaults, by_value = keys(type(algorithm)), algorithm.advantage == "gae"
+    for key, effective, why, cure in (
+        ("kl_estimator", algorithm.kl_coef > 0, "kl_coef is 0", "set kl_coef above 0"),
+        ("kl_in", algorithm.kl_coef > 0, "kl_coef is 0", "set kl_coef above 0"),
+        ("gamma", by_value or algorithm.advantage == "reinforce_pp", *_OTHER_CREDIT),
+        ("gae_lambda", by_value, *_OTHER_CREDIT),
+        ("gae_whiten", by_value, *_OTHER_CREDIT),
+        (
+            "sequence_length",
+            algorithm.reduction == "sequence_sum" or isinstance(algorithm, DapoOptions),
+            "nothing is divided by it",
+            "set reduction: sequence_sum",
+        ),
+    ):
+        if not effective and getattr(algorithm, key) != defaults[key].default:
+            yield _idle((*path, "algorithm", key), why, f"{cure}, or remove {key}")
 
 
 def _rollout_knobs(spec: GraphSpec, rollout: RolloutOptions, path: Path) -> Iterator[Problem]:

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, Union, cast, get_args, get_origin
 
+from headrace.algorithms.bounds import Range
 from headrace.dataflow.language.fields import Key, keys, type_name
 from headrace.dataflow.language.problems import Path, Problem, listing, nearest, show, suggestion
-from headrace.services.options import Range
 
 INVALID: Final = object()
 """Stands for a value that could not be made; the reason is among the problems."""

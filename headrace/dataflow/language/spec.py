@@ -7,13 +7,10 @@ One `GraphSpec` has two writings, YAML (`parse.py`) and the builder (`graph.py`)
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Literal
 
+from headrace.algorithms.bounds import Count, Natural, Positive, Range
 from headrace.services.options import (
-    Count,
-    Natural,
     PolicyOptions,
-    Positive,
     QueueOptions,
-    Range,
     ReferenceOptions,
     RewardOptions,
     RolloutOptions,

@@ -67,6 +67,8 @@ class StepPlan:
     """Rows that may be begun and not yet trained on, the step's own included."""
     temperature: float
     """Of the rollout that makes the rows."""
+    max_new_tokens: int
+    """Longest answer of that rollout."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -196,6 +198,7 @@ def _batch(spec: GraphSpec, members: tuple[str, ...]) -> StepPlan:
         samples_per_step=samples,
         rows_in_flight=_whole_groups(1 + _ahead(spec), source, trainer),
         temperature=rollout.temperature,
+        max_new_tokens=rollout.max_new_tokens,
     )
 
 

@@ -43,9 +43,7 @@ ROLES: Final[dict[NodeKind, Role]] = {
 
 def reads(node: NodeSpec) -> tuple[str, ...]:
     """Columns that a node reads, those its algorithm needs included."""
-    extra: tuple[str, ...] = ()
-    if isinstance(node.options, TrainerOptions) and node.options.algorithm.kl_coef > 0:
-        extra = tuple(column.name for column in REFERENCE)
+    extra = node.options.algorithm.needs() if isinstance(node.options, TrainerOptions) else ()
     return (*ROLES[node.kind].reads, *extra)
 
 

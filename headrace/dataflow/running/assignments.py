@@ -47,6 +47,7 @@ def _assignment(
         prompts_per_step=batch.prompts_per_step,
         staleness=spec.staleness,
         temperature=batch.temperature,
+        max_new_tokens=batch.max_new_tokens,
         no_progress_timeout_s=spec.no_progress_timeout_s,
     )
     return Assignment(

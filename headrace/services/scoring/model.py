@@ -3,12 +3,16 @@
 Only the positions that predict an answer token pass through the output layer: no logits of prompts exist.
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 import torch
 from torch.nn.functional import cross_entropy
 from transformers import PreTrainedModel
 
+from headrace.algorithms.base import PolicyOutput
 from headrace.services.scoring.attention import NAME, Attention, plan, register
+from headrace.services.scoring.outputs import token_outputs
 from headrace.services.scoring.packing import Pack
 
 
@@ -26,6 +30,16 @@ class PackedModel:
 
     def logprobs(self, pack: Pack) -> torch.Tensor:
         """[T]: log softmax(logits / temperature) of each answer token; at least float32."""
+        logits_TV, targets_T = self._logits(pack)
+        return token_logprobs(logits_TV, targets_T, temperature=self._temperature)
+
+    def outputs(self, pack: Pack, names: Sequence[str]) -> PolicyOutput:
+        """Of each answer token, what `token_outputs` makes of its logits. Raises ValueError as it does."""
+        logits_TV, targets_T = self._logits(pack)
+        return token_outputs(logits_TV, targets_T, temperature=self._temperature, names=names)
+
+    def _logits(self, pack: Pack) -> tuple[torch.Tensor, torch.Tensor]:
+        """Logits [T, V] that predict the answer tokens, and those tokens [T]."""
         model, device = self.model, self.model.device
         attention = Attention(plan(pack.trees, device=device, dtype=model.dtype))
         size = len(pack.input_ids)
@@ -38,8 +52,7 @@ class PackedModel:
             use_cache=False,
         ).logits[0]
         self._check_layers(attention.layers)
-        targets_T = torch.from_numpy(pack.targets).to(device)
-        return token_logprobs(logits_TV, targets_T, temperature=self._temperature)
+        return logits_TV, torch.from_numpy(pack.targets).to(device)
 
     def _check_layers(self, layers: int) -> None:
         expected = self.model.config.get_text_config().num_hidden_layers

@@ -4,21 +4,18 @@ Invariant: the update depends on the samples of the step, never on how they were
 calls or micro-batches: losses are summed and gradients divided once, by the step's global count.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from headrace.algorithms.base import LossSum, TokenBatch
+from headrace.algorithms.base import Algorithm
 from headrace.services.trainer.samples import Samples
 
 if TYPE_CHECKING:
     import torch
-
-Loss = Callable[["torch.Tensor", TokenBatch], LossSum]
-"""`Algorithm.loss`: current log-probabilities [T] and their tokens in, a summed loss out."""
 
 
 class NonFiniteGradientError(RuntimeError):
@@ -43,8 +40,11 @@ class StepResult:
 
 
 class Backend(Protocol):
-    def accumulate(self, samples: Samples, loss: Loss) -> dict[str, float]:
-        """Adds the gradient of whole groups to the step; returns the diagnostics' sums of this call."""
+    def accumulate(self, samples: Samples, algorithm: Algorithm) -> dict[str, float]:
+        """Adds the gradient of whole groups to the step; returns the diagnostics' sums of this call.
+
+        For an algorithm that `needs_full_batch`, the step's whole batch in one call.
+        """
         ...
 
     def step(self, step: int) -> StepResult:

@@ -1,9 +1,16 @@
 """Samples as the trainer's back ends take them: whole columns, one entry per sample."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+
+from headrace.algorithms.base import Advantages
+
+PER_SAMPLE = (
+    *("groups", "prompt_ids", "response_ids", "behaviour_logprobs", "loss_mask"),
+    *("rewards", "advantages"),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,20 +30,28 @@ class Samples:
     """As the engine returned them, under the sampling temperature."""
     loss_mask: Sequence[np.ndarray] = field(repr=False)
     """1 where the policy made the token and it is trained on, else 0."""
-    advantages: np.ndarray = field(repr=False)
-    """float64 [B]."""
+    rewards: np.ndarray = field(repr=False)
+    """float64 [B], NaN where invalid."""
+    advantages: Advantages = field(repr=False)
+    """float64, one per sample or one per token."""
+    columns: Mapping[str, Sequence[np.ndarray]] = field(default_factory=dict, repr=False)
+    """Further columns that the algorithm needs, by name."""
     reference_logprobs: Sequence[np.ndarray] | None = field(default=None, repr=False)
     """None: the run has no reference."""
 
     def __post_init__(self) -> None:
         size = len(self.uids)
-        for name in ("groups", "prompt_ids", "response_ids", "behaviour_logprobs", "loss_mask", "advantages"):
+        for name in PER_SAMPLE:
             if len(getattr(self, name)) != size:
                 raise ValueError(f"{name} has {len(getattr(self, name))} entries for {size} samples")
         self._check_aligned("behaviour_logprobs", self.behaviour_logprobs)
         self._check_aligned("loss_mask", self.loss_mask)
         if self.reference_logprobs is not None:
             self._check_aligned("reference_logprobs", self.reference_logprobs)
+        if isinstance(self.advantages, list):
+            self._check_aligned("advantages", self.advantages)
+        for name, column in self.columns.items():
+            self._check_aligned(name, column)
 
     def __len__(self) -> int:
         return len(self.uids)

@@ -9,9 +9,8 @@ checkpoint is of a committed step: one that ended between the update and its com
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -56,7 +55,7 @@ class Trainer:
         self._context = context
         self._options: TrainerOptions = context.options
         self._weights = WeightStore(context.shared_dir / "weights")
-        self._algorithm = _algorithm(self._options)
+        self._algorithm = build(self._options.algorithm, max_new_tokens=context.flow.max_new_tokens)
         self._committed = self._saved = context.flow.first_step
         await self._run(self._load)
         await self._publish(self._committed, await self._write_weights(self._committed))
@@ -86,11 +85,15 @@ class Trainer:
     async def _step(self, step: int) -> None:
         started = time.monotonic()
         ledger = Ledger(step=step)
+        taken: list[Rows] = []
         while (left := self._context.flow.prompts_per_step - len(ledger.groups)) > 0:
-            rows = await self._lease(step, left)
+            taken.append(rows := await self._lease(step, left))
             with self._clock.during("busy"):
-                samples = credited(rows, self._algorithm)
-                accumulating = self._run(self._backend.accumulate, samples, self._algorithm.loss)
+                if self._algorithm.needs_full_batch and len(np.unique(rows.groups)) < left:
+                    ledger.add(rows)
+                    continue
+                samples, taken = credited(taken, self._algorithm), []
+                accumulating = self._run(self._backend.accumulate, samples, self._algorithm)
                 ledger.add(rows)
                 await accumulating
         limit = staleness_limit(self._context.flow.staleness)
@@ -233,26 +236,31 @@ class Trainer:
             await asyncio.to_thread(self._compute.shutdown)
 
 
-def _algorithm(options: TrainerOptions) -> Algorithm:
-    values = asdict(options.algorithm)
-    return build(values.pop("kind"), values)
-
-
-def credited(rows: Rows, algorithm: Algorithm) -> Samples:
+def credited(taken: Sequence[Rows], algorithm: Algorithm) -> Samples:
     """Leased rows in whole groups as samples with their advantages; an invalid reward counts as NaN."""
-    responses = rows["response_ids"]
+
+    def column(name: str) -> list[Any]:
+        return [value for rows in taken for value in rows[name]]
+
+    groups = np.concatenate([rows.groups for rows in taken])
+    rewards = np.array(column("reward"), dtype=np.float64)
+    responses, logprobs, masks = column("response_ids"), column("logprobs"), column("loss_mask")
+    needed = {name: column(name) for name in algorithm.needs()}
     scores = GroupScores(
-        groups=rows.groups,
-        rewards=np.asarray(rows["reward"], dtype=np.float64),
+        groups=groups,
+        rewards=rewards,
         lengths=np.array([len(ids) for ids in responses]),
+        columns={"logprobs": logprobs, "loss_mask": masks} | needed,
     )
     return Samples(
-        uids=rows.uids,
-        groups=rows.groups,
-        prompt_ids=rows["prompt_ids"],
+        uids=np.concatenate([rows.uids for rows in taken]),
+        groups=groups,
+        prompt_ids=column("prompt_ids"),
         response_ids=responses,
-        behaviour_logprobs=rows["logprobs"],
-        loss_mask=rows["loss_mask"],
+        behaviour_logprobs=logprobs,
+        loss_mask=masks,
+        rewards=rewards,
         advantages=algorithm.advantages(scores),
-        reference_logprobs=rows["reference_logprobs"] if "reference_logprobs" in algorithm.needs() else None,
+        reference_logprobs=needed.pop("reference_logprobs", None),
+        columns=needed,
     )

@@ -1,5 +1,7 @@
 """From samples and a pack of them to the tokens that a loss reads."""
 
+from collections.abc import Mapping, Sequence
+
 import numpy as np
 import torch
 
@@ -20,31 +22,41 @@ def group_totals(tokens: np.ndarray, groups: np.ndarray) -> np.ndarray:
 
 
 def token_batch(
-    samples: Samples, packed: Pack, group_tokens: np.ndarray, *, dtype: torch.dtype, device: torch.device
+    samples: Samples,
+    packs: Sequence[Pack],
+    group_tokens: np.ndarray,
+    *,
+    dtype: torch.dtype,
+    device: torch.device,
+    prepared: Mapping[str, torch.Tensor] | None = None,
 ) -> TokenBatch:
-    """The tokens of `packed`, in its order; `packed.index` points into `samples`.
+    """The tokens of `packs`, in their order; each `index` points into `samples`.
 
-    Log-probabilities of masked tokens are replaced by 0: they may be anything and are never trained on.
+    What stands at masked tokens is replaced by 0: it may be anything and is never trained on. `prepared`
+    are columns that the algorithm has already made for these tokens.
     """
+    chosen = np.concatenate([packed.index for packed in packs])
+    sample_T = np.repeat(np.arange(len(chosen)), np.concatenate([packed.lengths for packed in packs]))
 
-    def column(values: list[np.ndarray]) -> torch.Tensor:
+    def column(values: Sequence[np.ndarray]) -> torch.Tensor:
         return torch.from_numpy(np.concatenate(values)).to(device=device, dtype=dtype)
 
-    chosen = packed.index
     mask_T = column([np.asarray(samples.loss_mask[i]) != 0 for i in chosen])
-    sample_T = np.repeat(np.arange(len(chosen)), packed.lengths)
-    trained_T = mask_T > 0
+    zero = torch.zeros((), dtype=dtype, device=device)
 
-    def logprobs(values: list[np.ndarray]) -> torch.Tensor:
-        return column(values).where(trained_T, torch.zeros((), dtype=dtype, device=device))
+    def trained(values: Sequence[np.ndarray]) -> torch.Tensor:
+        return column([values[i] for i in chosen]).where(mask_T > 0, zero)
 
-    reference = samples.reference_logprobs
+    reference, credit = samples.reference_logprobs, samples.advantages
     return TokenBatch(
-        behaviour_logprobs=logprobs([samples.behaviour_logprobs[i] for i in chosen]),
-        reference_logprobs=None if reference is None else logprobs([reference[i] for i in chosen]),
-        advantages=column([samples.advantages[chosen][sample_T]]),
+        behaviour_logprobs=trained(samples.behaviour_logprobs),
+        reference_logprobs=None if reference is None else trained(reference),
+        columns={name: trained(values) for name, values in samples.columns.items()} | dict(prepared or {}),
+        advantages=trained(credit) if isinstance(credit, list) else column([credit[chosen][sample_T]]),
         mask=mask_T,
         sample=torch.from_numpy(sample_T).to(device),
         samples=len(chosen),
+        group=torch.from_numpy(samples.groups[chosen]).to(device),
+        rewards=column([samples.rewards[chosen]]),
         group_tokens=column([group_tokens[chosen]]),
     )

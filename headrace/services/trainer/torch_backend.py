@@ -12,13 +12,14 @@ import torch
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 from transformers import PreTrainedModel
 
-from headrace.algorithms.base import LossSum
+from headrace.algorithms.base import Algorithm, LossSum
 from headrace.algorithms.schedules import learning_rate
 from headrace.services.options import OptimizerOptions
 from headrace.services.scoring.model import PackedModel
+from headrace.services.scoring.outputs import join
 from headrace.services.scoring.packing import Pack, pack
 from headrace.services.scoring.score import score
-from headrace.services.trainer.backend import Loss, NonFiniteGradientError, StepResult
+from headrace.services.trainer.backend import NonFiniteGradientError, StepResult
 from headrace.services.trainer.determinism import deterministic
 from headrace.services.trainer.optimizer_state import dump_optimizer, restore_optimizer
 from headrace.services.trainer.samples import Samples
@@ -58,18 +59,24 @@ class TorchBackend:
         self._tally = Tally()
         self._learning_rate(0)
 
-    def accumulate(self, samples: Samples, loss: Loss) -> dict[str, float]:
+    def accumulate(self, samples: Samples, algorithm: Algorithm) -> dict[str, float]:
+        """Raises ValueError for an algorithm that reads what a language model does not give."""
         tokens = trained_tokens(samples)
         group_tokens = group_totals(tokens, samples.groups)
         trained = np.flatnonzero(tokens)
+        packs = [
+            replace(packed, index=trained[packed.index])
+            for packed in pack(
+                [samples.prompt_ids[i] for i in trained],
+                [samples.response_ids[i] for i in trained],
+                samples.groups[trained],
+                max_tokens=self._micro_batch_tokens,
+            )
+        ]
         own = Tally()
-        for packed in pack(
-            [samples.prompt_ids[i] for i in trained],
-            [samples.response_ids[i] for i in trained],
-            samples.groups[trained],
-            max_tokens=self._micro_batch_tokens,
-        ):
-            own.add(self._backward(samples, replace(packed, index=trained[packed.index]), group_tokens, loss))
+        prepared = self._prepare(samples, packs, group_tokens, algorithm)
+        for packed, columns in zip(packs, prepared, strict=True):
+            own.add(self._backward(samples, packed, group_tokens, algorithm, columns))
         self._tally.merge(own)
         return dict(own.sums)
 
@@ -132,10 +139,39 @@ class TorchBackend:
         torch.set_rng_state(state[RNG].cpu())
         self.discard()
 
-    def _backward(self, samples: Samples, packed: Pack, group_tokens: np.ndarray, loss: Loss) -> LossSum:
-        logprobs_T = self._packed.logprobs(packed)
-        batch = token_batch(samples, packed, group_tokens, dtype=logprobs_T.dtype, device=logprobs_T.device)
-        summed = loss(logprobs_T, batch)
+    def _prepare(
+        self, samples: Samples, packs: list[Pack], group_tokens: np.ndarray, algorithm: Algorithm
+    ) -> list[dict[str, torch.Tensor]]:
+        """What the algorithm decides before any gradient, cut to the packs."""
+        if not algorithm.prepares or not packs:
+            return [{} for _ in packs]
+        with torch.no_grad():
+            whole = join([self._packed.outputs(packed, algorithm.outputs()) for packed in packs])
+            like = {"dtype": whole.logprobs.dtype, "device": whole.logprobs.device}
+            made = algorithm.prepare(whole, token_batch(samples, packs, group_tokens, **like))
+        sizes = [len(packed.targets) for packed in packs]
+        parts = {name: torch.split(column, sizes) for name, column in made.items()}
+        return [{name: part[number] for name, part in parts.items()} for number in range(len(packs))]
+
+    def _backward(
+        self,
+        samples: Samples,
+        packed: Pack,
+        group_tokens: np.ndarray,
+        algorithm: Algorithm,
+        prepared: Mapping[str, torch.Tensor],
+    ) -> LossSum:
+        policy = self._packed.outputs(packed, algorithm.outputs())
+        logprobs_T = policy.logprobs
+        batch = token_batch(
+            samples,
+            [packed],
+            group_tokens,
+            dtype=logprobs_T.dtype,
+            device=logprobs_T.device,
+            prepared=prepared,
+        )
+        summed = algorithm.loss(policy, batch)
         with deterministic():
             summed.total.backward()
         return summed

@@ -3,13 +3,14 @@ from pathlib import Path
 
 import pytest
 
+from headrace.algorithms.options import GrpoOptions
 from headrace.dataflow.check import check
 from headrace.dataflow.language.parse import RESOLVED_GRAPH, find, load, parse, shipped, to_yaml
 from headrace.dataflow.language.problems import GraphError, errors
 from headrace.dataflow.planning.cluster import this_machine
 from headrace.dataflow.planning.draw import draw_mermaid, draw_text
 from headrace.dataflow.planning.plan import plan
-from headrace.services.options import GrpoOptions, RolloutOptions, TrainerOptions
+from headrace.services.options import RolloutOptions, TrainerOptions
 
 TEXT = """\
 name: copy

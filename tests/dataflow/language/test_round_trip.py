@@ -6,6 +6,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headrace.algorithms.options import GrpoOptions, GspoOptions, PythonOptions, RoverOptions
 from headrace.dataflow import Graph, GraphSpec, NodeSpec
 from headrace.dataflow.graph import Node, Policy
 from headrace.dataflow.language.parse import parse, to_yaml
@@ -13,7 +14,6 @@ from headrace.dataflow.language.tree import from_tree, to_tree
 from headrace.services.options import (
     CopyData,
     CopyVerifier,
-    GrpoOptions,
     JsonlData,
     OptimizerOptions,
     PolicyOptions,
@@ -66,7 +66,12 @@ rollouts = st.builds(
 )
 rewards = st.builds(RewardOptions, verifier=verifiers, max_error_rate=shares, **placed)
 references = st.builds(ReferenceOptions, micro_batch_tokens=counts, **placed)
-algorithms = st.builds(GrpoOptions, clip_low=shares, kl_coef=st.floats(0, 10))
+algorithms = (
+    st.builds(GrpoOptions, clip_low=shares, kl_coef=st.floats(0, 10), sequence_length=st.none() | counts)
+    | st.builds(GspoOptions, advantage=st.sampled_from(["group_mean", "gae"]), gae_whiten=st.booleans())
+    | st.builds(PythonOptions, path=texts, options=mappings, reads=st.tuples(names))
+    | st.builds(RoverOptions)
+)
 trainers = st.builds(TrainerOptions, algorithm=algorithms, prompts_per_step=counts, **placed)
 optimizers = st.builds(OptimizerOptions, lr=positives, betas=st.tuples(*[st.floats(0, 0.999)] * 2))
 policies = st.builds(PolicyOptions, model=texts, optimizer=optimizers)

@@ -32,7 +32,12 @@ def test_a_step_counts_its_samples_and_the_rows_in_flight_in_whole_groups() -> N
     planned = plan(graph(staleness=0.5), CLUSTER)
     assert planned.batches == {
         "prompts": StepPlan(
-            samples_per_prompt=3, prompts_per_step=5, samples_per_step=15, rows_in_flight=24, temperature=0.7
+            samples_per_prompt=3,
+            prompts_per_step=5,
+            samples_per_step=15,
+            rows_in_flight=24,
+            temperature=0.7,
+            max_new_tokens=16,
         )
     }
     assert planned.tables["prompts"].max_rows == 24 + 30

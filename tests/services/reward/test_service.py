@@ -70,6 +70,7 @@ async def started(options: RewardOptions, tmp_path: Path) -> tuple[Reward, Spoke
         prompts_per_step=1,
         staleness=0.0,
         temperature=1.0,
+        max_new_tokens=16,
         no_progress_timeout_s=5.0,
     )
     context = Context(

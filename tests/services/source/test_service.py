@@ -71,6 +71,7 @@ def context(table: Table, options: SourceOptions, tmp_path: Path, **changes: Any
         prompts_per_step=8,
         staleness=0.0,
         temperature=1.0,
+        max_new_tokens=16,
         no_progress_timeout_s=5.0,
     )
     made = Context(

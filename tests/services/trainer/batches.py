@@ -1,12 +1,13 @@
 """Random ragged samples, and the naive update that packed accumulation must equal."""
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 from transformers import PreTrainedModel
 
-from headrace.algorithms.base import TokenBatch
+from headrace.algorithms.base import Algorithm, PolicyOutput, TokenBatch
 from headrace.services.options import OptimizerOptions
-from headrace.services.trainer.backend import Loss
 from headrace.services.trainer.samples import Samples
 from tests.services.scoring.models import VOCABULARY, naive_logprobs
 
@@ -29,6 +30,7 @@ def ragged_samples(
         response_ids=[random.integers(0, VOCABULARY, n).astype(np.int32) for n in lengths],
         behaviour_logprobs=[-3.0 + random.standard_normal(n) for n in lengths],
         loss_mask=masks,
+        rewards=random.integers(0, 2, size).astype(np.float64),
         advantages=random.standard_normal(size),
         reference_logprobs=[-3.0 + random.standard_normal(n) for n in lengths],
     )
@@ -42,14 +44,17 @@ def select(samples: Samples, index: list[int]) -> Samples:
         response_ids=[samples.response_ids[i] for i in index],
         behaviour_logprobs=[samples.behaviour_logprobs[i] for i in index],
         loss_mask=[samples.loss_mask[i] for i in index],
-        advantages=samples.advantages[index],
+        rewards=samples.rewards[index],
+        advantages=np.asarray(samples.advantages)[index],
         reference_logprobs=[samples.reference_logprobs[i] for i in index]
         if samples.reference_logprobs
         else None,
     )
 
 
-def naive_gradients(model: PreTrainedModel, samples: Samples, loss: Loss) -> dict[str, torch.Tensor]:
+def naive_gradients(
+    model: PreTrainedModel, samples: Samples, algorithm: Algorithm
+) -> dict[str, torch.Tensor]:
     """Gradients of the mean loss from one padded batch and one backward, by name."""
     model.zero_grad()
     logprobs = naive_logprobs(model, list(samples.prompt_ids), list(samples.response_ids), 1.0)
@@ -61,20 +66,26 @@ def naive_gradients(model: PreTrainedModel, samples: Samples, loss: Loss) -> dic
     batch = TokenBatch(
         behaviour_logprobs=torch.from_numpy(np.concatenate(samples.behaviour_logprobs)).to(dtype),
         reference_logprobs=torch.from_numpy(np.concatenate(samples.reference_logprobs or [])).to(dtype),
-        advantages=torch.from_numpy(samples.advantages).to(dtype)[sample],
+        advantages=torch.from_numpy(np.asarray(samples.advantages)).to(dtype)[sample],
         mask=mask,
         sample=sample,
         samples=len(samples),
+        group=groups,
+        rewards=torch.from_numpy(samples.rewards).to(dtype),
         group_tokens=torch.stack([tokens[groups == group].sum() for group in groups]),
     )
-    summed = loss(torch.cat(logprobs), batch)
+    policy = PolicyOutput(logprobs=torch.cat(logprobs))
+    prepared = algorithm.prepare(policy, batch) if algorithm.prepares else {}
+    summed = algorithm.loss(policy, replace(batch, columns={**batch.columns, **prepared}))
     (summed.total / summed.count).backward()
     return {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
 
 
-def naive_update(model: PreTrainedModel, samples: Samples, loss: Loss, optimizer: torch.optim.AdamW) -> float:
+def naive_update(
+    model: PreTrainedModel, samples: Samples, algorithm: Algorithm, optimizer: torch.optim.AdamW
+) -> float:
     """One step of `optimizer` on the naive gradient; returns its norm."""
-    naive_gradients(model, samples, loss)
+    naive_gradients(model, samples, algorithm)
     norm = torch.nn.utils.clip_grad_norm_(model.parameters(), OPTIMIZER.max_grad_norm)
     optimizer.step()
     return norm.item()

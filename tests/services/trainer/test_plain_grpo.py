@@ -3,7 +3,8 @@ import pytest
 import torch
 
 from headrace.algorithms.base import GroupScores
-from headrace.algorithms.grpo import Grpo
+from headrace.algorithms.clipped import ClippedRatio
+from headrace.algorithms.options import GrpoOptions
 from headrace.services.models import load
 from headrace.services.models.precision import full_precision
 from headrace.services.options import OptimizerOptions
@@ -29,6 +30,7 @@ def as_samples(batch: Batch) -> Samples:
         response_ids=cut(batch.answers),
         behaviour_logprobs=cut(batch.logprobs),
         loss_mask=cut(batch.mask),
+        rewards=np.zeros(len(batch.advantages)),
         advantages=batch.advantages.numpy(),
     )
 
@@ -48,7 +50,7 @@ def test_the_backend_follows_the_plain_loop(micro_batch_tokens: int, temperature
     batches: list[Batch] = []
     weights = run(3, 3, dtype="float64", prompts=8, temperature=temperature, watch=batches.append)
     for step, batch in enumerate(batches):
-        ours.accumulate(as_samples(batch), Grpo().loss)
+        ours.accumulate(as_samples(batch), ClippedRatio(GrpoOptions()))
         ours.step(step)
     for name, tensor in ours.weights().items():
         torch.testing.assert_close(tensor, weights[name], rtol=0, atol=1e-9, msg=name)
@@ -59,7 +61,8 @@ def test_the_plain_loop_credits_like_grpo() -> None:
     scores = GroupScores(
         groups=np.array([0, 0, 0, 1, 1, 1]), rewards=rewards.numpy(), lengths=np.ones(6, dtype=int)
     )
-    np.testing.assert_allclose(zscore(rewards, 3).numpy(), Grpo().advantages(scores), rtol=0, atol=1e-12)
+    credit = ClippedRatio(GrpoOptions()).advantages(scores)
+    np.testing.assert_allclose(zscore(rewards, 3).numpy(), credit, rtol=0, atol=1e-12)
 
 
 def test_the_plain_loop_rewards_like_the_verifier() -> None:

@@ -16,6 +16,7 @@ def columns(**changed: Any) -> dict[str, Any]:
         "response_ids": two,
         "behaviour_logprobs": two,
         "loss_mask": two,
+        "rewards": np.zeros(2),
         "advantages": np.zeros(2),
     } | changed
 
@@ -38,3 +39,9 @@ def test_an_answer_whose_columns_disagree_is_refused_by_uid(name: str) -> None:
 
 def test_trained_tokens_are_summed_by_group() -> None:
     assert group_totals(np.array([1, 2, 4]), np.array([9, 3, 9])).tolist() == [5, 2, 5]
+
+
+def test_credit_by_token_and_further_columns_are_as_long_as_the_answers() -> None:
+    for changed in ({"advantages": [np.zeros(2), np.zeros(1)]}, {"columns": {"moods": [np.zeros(2)] * 2}}):
+        with pytest.raises(ValueError, match=r"of sample 6 has [12] entries for 3 answer tokens"):
+            Samples(**columns(**changed))

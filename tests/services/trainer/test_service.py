@@ -14,10 +14,12 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from headrace.algorithms.base import Algorithm
+from headrace.algorithms.options import GrpoOptions, ReinforcePpOptions
 from headrace.services.columns import PROMPT, RESPONSE, REWARD
 from headrace.services.data_position import DataPosition
 from headrace.services.errors import TrainingError
-from headrace.services.options import GrpoOptions, TrainerOptions
+from headrace.services.options import TrainerOptions
 from headrace.services.trainer import checkpoint, service
 from headrace.services.trainer.backend import NonFiniteGradientError, StepResult
 from headrace.services.trainer.samples import Samples
@@ -53,9 +55,13 @@ class Counting:
 
     def __init__(self) -> None:
         self.weight, self.batches, self.discarded = 0, [[]], 0
+        self.sizes: list[int] = []
+        self.credits: list[float] = []
 
-    def accumulate(self, samples: Samples, loss: Any) -> dict[str, float]:
+    def accumulate(self, samples: Samples, algorithm: Algorithm) -> dict[str, float]:
         self.batches[-1] += samples.uids.tolist()
+        self.sizes.append(len(samples))
+        self.credits += np.concatenate(list(map(np.atleast_1d, samples.advantages))).tolist()
         return {}
 
     def step(self, step: int) -> StepResult:
@@ -155,7 +161,7 @@ def backend(monkeypatch: pytest.MonkeyPatch) -> Counting:
 
 @asynccontextmanager
 async def bed(tmp_path: Path, spec: TableSpec = SPEC, **options: Any) -> AsyncIterator[Bed]:
-    made = TrainerOptions(algorithm=GrpoOptions(), prompts_per_step=2, **options)
+    made = TrainerOptions(**{"algorithm": GrpoOptions(), "prompts_per_step": 2} | options)
     async with (
         asyncio.timeout(20),
         queue(tmp_path, spec) as (address, client),
@@ -186,6 +192,22 @@ async def test_each_step_commits_its_rows_once_and_publishes_the_next_version(
         assert steps == [(0, 4.0, 1e-3), (1, 4.0, 1e-3)]
         assert b.checkpoints() == {"step-00000002": 2}
         assert b.position(2) == DataPosition(next=4)
+
+
+async def test_an_algorithm_over_the_whole_batch_waits_for_its_last_group_and_credits_all_at_once(
+    tmp_path: Path, backend: Counting
+) -> None:
+    async with bed(tmp_path, algorithm=ReinforcePpOptions()) as b:
+        running = asyncio.create_task(b.run(steps=1))
+        await b.prompts(2)
+        await b.version(after=-1)
+        await b.answer(1, 0)
+        assert backend.sizes == []
+        await b.answer(1, 0)
+        await running
+        assert backend.sizes == [4]
+        assert sum(backend.credits) == pytest.approx(0.0, abs=1e-12)
+        assert max(backend.credits) == pytest.approx((7 / 8) ** 0.5, abs=1e-6)
 
 
 async def test_groups_are_accumulated_as_they_finish(tmp_path: Path, backend: Counting) -> None:

@@ -1,0 +1,47 @@
+"""A class or function that stands in a user's own module or file, found by its path.
+
+A file is loaded as a module of its own that can import its neighbours, as it could when run as a script.
+"""
+
+import importlib
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+
+def find(path: str, *, key: str) -> Any:
+    """The object that `path` names, `module:name` or `path/to/file.py:name`; `key`: where it was written.
+
+    Raises ValueError where there is no such file or name, ImportError where the module does not import.
+    """
+    place, _, name = path.rpartition(":")
+    if not place or not name.isidentifier():
+        raise ValueError(f"{key} is {path!r}; it must be `module:name` or `path/to/file.py:name`")
+    module = _from_file(Path(place), key) if place.endswith(".py") else _import(place, key)
+    if not callable(found := getattr(module, name, None)):
+        names = sorted(n for n, value in vars(module).items() if callable(value) and not n.startswith("_"))
+        raise ValueError(f"{key}: {place} has no {name!r}; it has {', '.join(names) or 'none'}")
+    return found
+
+
+def _import(name: str, key: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise ImportError(f"{key}: cannot import {name!r}: {error}") from error
+
+
+def _from_file(path: Path, key: str) -> ModuleType:
+    if not path.is_file():
+        raise ValueError(f"{key}: there is no file {path.absolute()}")
+    spec = importlib.util.spec_from_file_location(f"headrace_user_{path.stem}", path)
+    if spec is None or spec.loader is None:
+        raise ValueError(f"{key}: {path.absolute()} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    if (neighbours := str(path.absolute().parent)) not in sys.path:
+        sys.path.insert(0, neighbours)
+    spec.loader.exec_module(module)
+    return module

@@ -1,0 +1,92 @@
+"""From scores to advantages by the name that a policy-gradient algorithm's options give.
+
+A divergence that counts in the reward is taken off before any statistic: over the answer where credit is by
+sample, token by token where it is by token. Tokens that are not trained carry none.
+"""
+
+import numpy as np
+import torch
+
+from headrace.algorithms.advantages import (
+    batch_zscore,
+    gae,
+    group_mean,
+    group_mean_batch_std,
+    group_zscore,
+    leave_one_out,
+    reinforce_pp,
+    reinforce_pp_baseline,
+    terminal_rewards,
+    whiten,
+)
+from headrace.algorithms.base import Advantages, GroupScores
+from headrace.algorithms.kl import ESTIMATORS
+from headrace.algorithms.options.policy_gradient import PolicyGradient
+
+BY_GROUP = {
+    "group_zscore": group_zscore,
+    "group_mean": group_mean,
+    "leave_one_out": leave_one_out,
+    "group_mean_batch_std": group_mean_batch_std,
+}
+
+
+def credit(options: PolicyGradient, scores: GroupScores) -> Advantages:
+    """float64, one per sample, or for `gae` and `reinforce_pp` one per token.
+
+    Raises ValueError where a column that the credit needs is missing.
+    """
+    distances = divergences(options, scores)
+    if options.advantage == "gae":
+        return _by_value(options, scores, distances)
+    if options.advantage == "reinforce_pp":
+        masks = scores.column("loss_mask")
+        return reinforce_pp(scores.rewards, masks, distances, kl_coef=options.kl_coef, gamma=options.gamma)
+    rewards = scores.rewards
+    if distances is not None:
+        rewards = rewards - options.kl_coef * np.array([distance.sum() for distance in distances])
+    if options.advantage == "batch_zscore":
+        return batch_zscore(rewards)
+    if options.advantage == "reinforce_pp_baseline":
+        trained = np.array([np.count_nonzero(mask) for mask in scores.column("loss_mask")])
+        return reinforce_pp_baseline(rewards, scores.groups, trained)
+    return BY_GROUP[options.advantage](rewards, scores.groups)
+
+
+def divergences(options: PolicyGradient, scores: GroupScores) -> list[np.ndarray] | None:
+    """Of the behaviour policy from the reference, [B] of [length]; None: the reward has none."""
+    if options.kl_coef == 0 or options.kl_in != "reward":
+        return None
+    estimate = ESTIMATORS[options.kl_estimator]
+    columns = zip(
+        scores.column("logprobs"),
+        scores.column("reference_logprobs"),
+        scores.column("loss_mask"),
+        strict=True,
+    )
+    return [
+        np.where(mask > 0, estimate(_float64(behaviour), _float64(reference)).numpy(), 0.0)
+        for behaviour, reference, mask in columns
+    ]
+
+
+def _by_value(
+    options: PolicyGradient, scores: GroupScores, distances: list[np.ndarray] | None
+) -> list[np.ndarray]:
+    masks = scores.column("loss_mask")
+    token_rewards = terminal_rewards(scores.rewards, masks)
+    if distances is not None:
+        token_rewards = [
+            reward - options.kl_coef * distance
+            for reward, distance in zip(token_rewards, distances, strict=True)
+        ]
+    values = scores.column("values")
+    advantages = gae(token_rewards, values, masks, gamma=options.gamma, lam=options.gae_lambda).advantages
+    if not options.gae_whiten:
+        return advantages
+    invalid = np.isnan(scores.rewards)
+    return whiten([np.where(bad, np.nan, a) for bad, a in zip(invalid, advantages, strict=True)], masks)
+
+
+def _float64(values: np.ndarray) -> torch.Tensor:
+    return torch.from_numpy(np.asarray(values, dtype=np.float64))
