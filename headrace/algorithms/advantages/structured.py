@@ -13,18 +13,16 @@ from headrace.algorithms.advantages.contexts import context_split
 from headrace.algorithms.advantages.tree import refinement_zscore, tree_leave_one_out
 from headrace.algorithms.advantages.turns import step_level, to_tokens, turn_level
 from headrace.algorithms.base import GroupScores
-from headrace.algorithms.bounds import NonNegative, Share, check_bounds
+from headrace.algorithms.bounds import NonNegative, Share
+from headrace.algorithms.checked import Checked
 
 
-class _Checked:
+class _Grouped(Checked):
     needs_full_batch: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        check_bounds(self)
 
 
 @dataclass(frozen=True, kw_only=True)
-class TreeLeaveOneOut(_Checked):
+class TreeLeaveOneOut(_Grouped):
     """`tree_leave_one_out` of rows that are chains of a tree.
 
     Column `nodes`, int64 [length]: the node of each token; rows of a group that share a segment share its id.
@@ -47,7 +45,7 @@ class TreeLeaveOneOut(_Checked):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Refinement(_Checked):
+class Refinement(_Grouped):
     """`refinement_zscore` of rows that are attempts, each at its own reward.
 
     Columns `attempt` and `parent`, int64 [B]: ids within the group, parent -1 for a first attempt.
@@ -68,7 +66,7 @@ class Refinement(_Checked):
 
 
 @dataclass(frozen=True, kw_only=True)
-class TurnLevel(_Checked):
+class TurnLevel(_Grouped):
     """`turn_level`; columns `turn_rewards` [turns] and `turns`, int64 [length], -1 on tokens of no turn."""
 
     outcome_weight: NonNegative = 1.0
@@ -84,7 +82,7 @@ class TurnLevel(_Checked):
 
 
 @dataclass(frozen=True, kw_only=True)
-class StepLevel(_Checked):
+class StepLevel(_Grouped):
     """`step_level`; columns `turn_rewards` [turns], `states` int64 [turns], `turns` int64 [length].
 
     The row's own reward is not read: an episode's return is the sum of its turns'.
@@ -108,7 +106,7 @@ class StepLevel(_Checked):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ContextSplit(_Checked):
+class ContextSplit(_Grouped):
     """`context_split`; column `context`, int64 [B], -1 for a sample of the bare prompt."""
 
     inter_weight: NonNegative = 1.1

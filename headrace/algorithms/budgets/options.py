@@ -3,33 +3,26 @@
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from headrace.algorithms.bounds import Count, Positive, check_bounds
+from headrace.algorithms.bounds import Count, Positive
+from headrace.algorithms.checked import Checked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """Raises ValueError for a value that its annotation does not allow."""
-
-    def __post_init__(self) -> None:
-        check_bounds(self)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FixedOptions(Options):
+class FixedOptions(Checked):
     """The budget in equal shares."""
 
     kind: Literal["fixed"] = "fixed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StageSize(Options):
+class StageSize(Checked):
     prompts: Count
     """Draws that the stage lasts, as in the `hard_focus` sampler beside it; the last goes on without end."""
     samples_per_prompt: Count
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StagedOptions(Options):
+class StagedOptions(Checked):
     """DRIVE: another number of samples in each stage."""
 
     kind: Literal["staged"] = "staged"
@@ -41,12 +34,12 @@ class StagedOptions(Options):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Bounded(Options):
+class _Bounded(Checked):
     low: Count
     high: Count
 
     def __post_init__(self) -> None:
-        check_bounds(self)
+        super(_Bounded, self).__post_init__()
         if self.low > self.high:
             raise ValueError(f"low is {self.low} and high {self.high}; low must not be above high")
 
@@ -91,7 +84,7 @@ class TraceOptions(_Bounded):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PythonBudgetOptions(Options):
+class PythonBudgetOptions(Checked):
     """A class of yours with the methods of `headrace.algorithms.budgets.base.BudgetAllocator`."""
 
     kind: Literal["python"] = "python"

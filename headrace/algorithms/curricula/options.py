@@ -3,26 +3,19 @@
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from headrace.algorithms.bounds import Count, Decay, NonNegative, Positive, Share, check_bounds
+from headrace.algorithms.bounds import Count, Decay, NonNegative, Positive, Share
+from headrace.algorithms.checked import Checked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """Raises ValueError for a value that its annotation does not allow."""
-
-    def __post_init__(self) -> None:
-        check_bounds(self)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UniformOptions(Options):
+class UniformOptions(Checked):
     """Every prompt once per epoch."""
 
     kind: Literal["uniform"] = "uniform"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class MixtureOptions(Options):
+class MixtureOptions(Checked):
     """Domains in fixed proportions."""
 
     kind: Literal["mixture"] = "mixture"
@@ -31,7 +24,7 @@ class MixtureOptions(Options):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DumpOptions(Options):
+class DumpOptions(Checked):
     """DUMP: upper confidence bound on the advantage of each domain."""
 
     kind: Literal["dump"] = "dump"
@@ -42,14 +35,14 @@ class DumpOptions(Options):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class E2hCosineOptions(Options):
+class E2hCosineOptions(Checked):
     """E2H: levels from easy to hard along a cosine. Domains are levels, 0 the easiest."""
 
     kind: Literal["e2h_cosine"] = "e2h_cosine"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class E2hGaussianOptions(Options):
+class E2hGaussianOptions(Checked):
     """E2H: a normal curve that moves over the levels. Domains are levels, 0 the easiest."""
 
     kind: Literal["e2h_gaussian"] = "e2h_gaussian"
@@ -62,7 +55,7 @@ class E2hGaussianOptions(Options):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RuleReasonerOptions(Options):
+class RuleReasonerOptions(Checked):
     """RuleReasoner: domains by how far their reward lies below the target."""
 
     kind: Literal["rule_reasoner"] = "rule_reasoner"
@@ -77,7 +70,7 @@ class RuleReasonerOptions(Options):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PacedRlOptions(Options):
+class PacedRlOptions(Checked):
     """PACED-RL: prompts by the uncertainty of their outcome."""
 
     kind: Literal["paced_rl"] = "paced_rl"
@@ -90,7 +83,7 @@ class PacedRlOptions(Options):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stage(Options):
+class Stage(Checked):
     prompts: Count
     """Draws that the stage lasts; the last stage goes on without end."""
     keep: Count | None = None
@@ -98,7 +91,7 @@ class Stage(Options):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HardFocusOptions(Options):
+class HardFocusOptions(Checked):
     """DRIVE: a broad stage, then few hard prompts."""
 
     kind: Literal["hard_focus"] = "hard_focus"
@@ -114,7 +107,7 @@ class HardFocusOptions(Options):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProfiledOptions(Options):
+class ProfiledOptions(Checked):
     """sGPO: easy to hard by a profile, without what is trivial."""
 
     kind: Literal["profiled"] = "profiled"
@@ -127,7 +120,7 @@ class ProfiledOptions(Options):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PythonSamplerOptions(Options):
+class PythonSamplerOptions(Checked):
     """A class of yours with the methods of `headrace.algorithms.curricula.base.DataSampler`."""
 
     kind: Literal["python"] = "python"

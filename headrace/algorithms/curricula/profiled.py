@@ -28,7 +28,7 @@ class Profiled:
         chosen = np.sort(np.concatenate([solved, sample]))
         if len(chosen) == 0:
             raise ValueError(
-                f"of {len(rates)} prompts none is left: their pass rates are 0, or {options.trivial} or above;"
+                f"of {len(rates)} prompts none is left: pass rates are 0, or {options.trivial} or above;"
                 " profile with more samples, raise trivial, or raise unsolved_share"
             )
         self._order = chosen[np.argsort(-rates[chosen], kind="stable")].astype(np.int64)

@@ -3,20 +3,20 @@
 from headrace.algorithms.filters.attempts import Attempts, FilterExhausted
 from headrace.algorithms.filters.base import RowFilter, ScoredRows, Verdict
 from headrace.algorithms.filters.chain import Chain
+from headrace.algorithms.filters.options import FilterOptions, PythonFilterOptions, build_filter
 from headrace.algorithms.filters.overlong import Overlong
 from headrace.algorithms.filters.variance import ZeroVariance
 
-FILTERS: dict[str, type[RowFilter]] = {"zero_variance": ZeroVariance, "overlong": Overlong}
-"""Filters by the name that a dataflow gives as `kind`."""
-
 __all__ = [
-    "FILTERS",
     "Attempts",
     "Chain",
     "FilterExhausted",
+    "FilterOptions",
     "Overlong",
+    "PythonFilterOptions",
     "RowFilter",
     "ScoredRows",
     "Verdict",
     "ZeroVariance",
+    "build_filter",
 ]

@@ -8,7 +8,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Literal
 
-from headrace.algorithms.bounds import Count, check_bounds
+from headrace.algorithms.bounds import Count
+from headrace.algorithms.checked import Checked
 from headrace.algorithms.filters.base import Verdict
 from headrace.algorithms.saved import State
 
@@ -20,7 +21,7 @@ class FilterExhausted(RuntimeError):
 
 
 @dataclass(slots=True, kw_only=True)
-class Attempts:
+class Attempts(Checked):
     """Counts the groups of one step.
 
     >>> attempts = Attempts(groups_per_step=4, max_attempts=2)
@@ -37,9 +38,6 @@ class Attempts:
     accepted: int = field(default=0, init=False)
     rejected: Counter[str] = field(default_factory=Counter, init=False)
     """Groups of this step by reason."""
-
-    def __post_init__(self) -> None:
-        check_bounds(self)
 
     @property
     def missing(self) -> int:

@@ -6,12 +6,13 @@ from typing import Literal
 import numpy as np
 
 from headrace.algorithms.advantages.grouping import is_constant
-from headrace.algorithms.bounds import NonNegative, check_bounds
+from headrace.algorithms.bounds import NonNegative
+from headrace.algorithms.checked import Checked
 from headrace.algorithms.filters.base import ScoredRows, Stateless, Verdict
 
 
 @dataclass(frozen=True, kw_only=True)
-class ZeroVariance(Stateless):
+class ZeroVariance(Checked, Stateless):
     """Drops groups of equal rewards, DAPO's dynamic sampling (https://arxiv.org/abs/2503.14476, eq. 11).
 
     Reasons: `no_valid_reward`, `single_reward`, `equal_rewards`, `narrow_rewards`. DAPO asks that some but
@@ -22,9 +23,6 @@ class ZeroVariance(Stateless):
     min_std: NonNegative = 0.0
     """Least standard deviation of a group that is kept, population's; 0: any that is not floating noise.
     ReST-GRPO keeps wide groups alone."""
-
-    def __post_init__(self) -> None:
-        check_bounds(self)
 
     def judge(self, rows: ScoredRows) -> Verdict:
         dropped: dict[int, str] = {}

@@ -6,7 +6,7 @@ from headrace.algorithms.updates.base import UpdateSchedule
 from headrace.algorithms.updates.greedy_rate import GreedyRate
 from headrace.algorithms.updates.mini_batches import MiniBatches
 
-UPDATES: dict[str, type[UpdateSchedule]] = {"accumulate": Accumulate, "mini_batches": MiniBatches}
-"""Update schedules by the name that a dataflow gives as `kind`."""
+UpdateOptions = Accumulate | MiniBatches
+"""An update schedule is its own options."""
 
-__all__ = ["UPDATES", "Accumulate", "Annealed", "GreedyRate", "MiniBatches", "UpdateSchedule"]
+__all__ = ["Accumulate", "Annealed", "GreedyRate", "MiniBatches", "UpdateOptions", "UpdateSchedule"]

@@ -6,12 +6,13 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from headrace.algorithms.bounds import Count, check_bounds
+from headrace.algorithms.bounds import Count
+from headrace.algorithms.checked import Checked
 from headrace.algorithms.seeds import sample_seed
 
 
 @dataclass(frozen=True, kw_only=True)
-class MiniBatches:
+class MiniBatches(Checked):
     """PPO's epochs of mini-batches, RAPID's off-policy ones (https://arxiv.org/abs/2510.03515).
 
     Groups are dealt whole, in an order that (seed, batch, epoch) alone fix; sizes differ by at most a group.
@@ -23,9 +24,6 @@ class MiniBatches:
     """Mini-batches per epoch."""
     epochs: Count = 1
     """Passes over the batch."""
-
-    def __post_init__(self) -> None:
-        check_bounds(self)
 
     @property
     def updates_per_batch(self) -> int:

@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -6,9 +8,11 @@ from headrace.algorithms.filters import (
     Chain,
     FilterExhausted,
     Overlong,
+    PythonFilterOptions,
     ScoredRows,
     Verdict,
     ZeroVariance,
+    build_filter,
 )
 
 NAN = float("nan")
@@ -110,3 +114,17 @@ def test_attempts_survive_a_resume() -> None:
     restored = Attempts(groups_per_step=2, max_attempts=1)
     restored.load_state(attempts.state())
     assert restored == attempts
+
+
+def test_a_filter_of_ones_own_is_built_by_its_path(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "from headrace.algorithms.filters import Verdict\n"
+        "class Mine:\n"
+        "    def __init__(self, *, group):\n"
+        "        self.group = group\n"
+        "    def judge(self, rows):\n"
+        "        return Verdict(groups={self.group: 'mine'})\n"
+    )
+    options = PythonFilterOptions(path=f"{tmp_path / 'mine.py'}:Mine", options={"group": 2})
+    assert build_filter(options).judge(rows([1.0], [2])).groups == {2: "mine"}
+    assert build_filter(Overlong()) == Overlong()
