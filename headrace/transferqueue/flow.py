@@ -86,22 +86,25 @@ class Flow:
     def take(self, rows: Sequence[Row], held: Held, ask: Ask) -> None:
         """Leases ready rows, the heads or a part of a step that is gone through again."""
         self.sampler.taken([rows[0].group] if self.whole else rows, ask)
-        bit, index = self.bit, self.index
-        alone = {index: held}
         self._unready(rows)
+        before = after = None
         for row in rows:
-            row.leased |= bit
-            row.leases = {**row.leases, index: held} if row.leases else alone
+            if after is None or row.leases is not before:
+                before, after = row.leases, {**row.leases, self.index: held}
+            row.leased |= self.bit
+            row.leases = after
             held.rows[row.uid] = row
         self.leased[held.holder] += len(rows)
 
     def give_back(self, held: Held, rows: Sequence[Row]) -> None:
         """Takes rows out of their lease; what follows is `offer`, `finish` or `leave`."""
-        bit, index = self.bit, self.index
+        before = after = NOTHING
         for row in rows:
-            row.leased ^= bit
-            shared = len(row.leases) > 1
-            row.leases = {i: other for i, other in row.leases.items() if i != index} if shared else NOTHING
+            if row.leases is not before:
+                before = row.leases
+                after = {task: other for task, other in before.items() if other is not held} or NOTHING
+            row.leased ^= self.bit
+            row.leases = after
             del held.rows[row.uid]
         self.leased[held.holder] -= len(rows)
         if not self.leased[held.holder]:

@@ -163,7 +163,7 @@ class Ledger:
 
     def retire(self, rows: Sequence[Row]) -> None:
         """Rows that every task is done with."""
-        self.finished += sum(row.step < 0 for row in rows)
+        self.finished += sum([row.step < 0 for row in rows])
         self._gone.update([row.uid for row in rows])
 
     def lost(self, unconsumed: int) -> int:

@@ -130,14 +130,14 @@ class Shelf:
     def discard(self, rows: Sequence[Row], *, keep: bool = False) -> None:
         """Rows leave, and with them their claim on their blocks, unless they are to `keep` for them."""
         for row in rows:
-            del self.rows[row.uid]
             group = row.group
-            del group.rows[row.uid]
-            row.kept = keep
-            group.kept += keep
-            if not group.rows:
+            del self.rows[row.uid], group.rows[row.uid]
+            if keep:
+                row.kept = True
+                group.kept += 1
+            elif not group.rows:
                 self._drop_if_empty(group)
-            self.consumed -= row.step >= 0
+        self.consumed -= sum([row.step >= 0 for row in rows])
         self._room = self._room or bool(rows)
         if not keep:
             self._left += rows
