@@ -258,22 +258,24 @@ class Hub:
         """`settle` will look at the waits of a key again, once the operation that says so is recorded."""
         self._woken[key] = None
 
-    def retry(self, key: tuple[str, str], *, in_turn: bool = False) -> None:
-        """Looks at the waits of a key again; `in_turn`: the first that must go on waiting holds the rest."""
+    def retry(self, key: tuple[str, str], *, in_turn: bool = False) -> bool:
+        """Looks at the waits of a key again; `in_turn`: the first that must go on waiting holds the rest.
+        True: one was answered, and something may follow from that."""
+        answered = False
         for wait in self.waits.under(key):
             if wait.attempt():
                 self.waits.remove(wait.asker)
+                answered = True
             elif in_turn:
-                return
+                break
+        return answered
 
     def settle(self) -> None:
         """Carries out what events have made possible, until nothing more follows."""
         busy = True
         while busy:
-            busy = bool(self._woken)
             woken, self._woken = self._woken, {}
-            for key in woken:
-                self.retry(key)
+            busy = any([self.retry(key) for key in woken])
             for name, table in self.tables.items():
                 if table.is_settled():
                     continue
@@ -282,11 +284,10 @@ class Hub:
                     self.record.left(table, effects.left)
                 for block in effects.freed:
                     self.custody.free(block)
-                if effects.room:
-                    self.retry(("room", name), in_turn=True)
+                if effects.room and self.retry(("room", name), in_turn=True):
+                    busy = True
                 for task in effects.tasks:
-                    self.retry(("task", task))
-                busy = busy or effects.room or bool(effects.tasks)
+                    busy = self.retry(("task", task)) or busy
         for node in self.custody.nodes_to_wake():
             self.retry(("unit", node))
 

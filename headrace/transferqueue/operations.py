@@ -136,7 +136,9 @@ def lease(hub: Hub, call: Call) -> Body | None:
 
 
 def ack(hub: Hub, call: Call) -> Body:
-    hub.table(call.arguments.text("table")).ack(call.arguments.integer("lease"), _some_uids(call))
+    hub.table(call.arguments.text("table")).ack(
+        call.arguments.integer("lease"), call.arguments.some_uids("uids")
+    )
     return {}
 
 
@@ -145,7 +147,7 @@ def release(hub: Hub, call: Call) -> Body:
     carry = {uid: packed for uid, packed in arguments.sequence("carry")}
     returned = hub.table(arguments.text("table")).release(
         arguments.integer("lease"),
-        _some_uids(call),
+        call.arguments.some_uids("uids"),
         reason=arguments.text("reason"),
         failed=arguments.boolean("failed"),
         carry=carry,
@@ -306,19 +308,13 @@ def _require_told(hub: Hub, call: Call, table: Table) -> None:
         )
 
 
-def _some_uids(call: Call) -> list[int] | None:
-    return call.arguments.uids("uids") if call.arguments.has("uids") else None
-
-
 def _entry(hub: Hub, table: Table, call: Call) -> Entry:
     arguments = call.arguments
     uids = arguments.uids("uids")
     names = arguments.sequence("columns")
     columns = sum({table.bits[table.spec.column(str(name)).name] for name in names})
     lengths = {str(label): unpack_ints(packed) for label, packed in arguments.mapping("lengths").items()}
-    groups = arguments.uids("groups") if arguments.has("groups") else None
-    floors = arguments.uids("floors") if arguments.has("floors") else None
-    ceilings = arguments.uids("ceilings") if arguments.has("ceilings") else None
+    groups, floors, ceilings = map(arguments.some_uids, ("groups", "floors", "ceilings"))
     figures = _figures(table, arguments)
     counted = (*lengths.values(), *figures.values(), groups, floors, ceilings)
     sizes = {len(values) for values in counted if values is not None}
@@ -345,9 +341,9 @@ def _entry(hub: Hub, table: Table, call: Call) -> Entry:
 
 
 def _figures(table: Table, arguments: Arguments) -> dict[str, list[float]]:
-    if not arguments.has("figures"):
+    packed = arguments.mapping("figures") if arguments.has("figures") else {}
+    if not packed:
         return {}
-    packed = arguments.mapping("figures")
     return {name: unpack_floats(packed[name]) for name in table.spec.figures if name in packed}
 
 

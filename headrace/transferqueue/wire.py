@@ -68,6 +68,10 @@ class Arguments:
     def uids(self, name: str) -> list[int]:
         return unpack_ints(self.binary(name))
 
+    def some_uids(self, name: str) -> list[int] | None:
+        """None: the field is not there."""
+        return None if self._fields.get(name) is None else self.uids(name)
+
     def _take(self, name: str, kind: type[Any]) -> Any:
         value = self._fields.get(name)
         if type(value) is not kind:
