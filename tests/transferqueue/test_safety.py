@@ -4,11 +4,13 @@ import asyncio
 import random
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import psutil
+import pyarrow as pa
 import pytest
 import zmq
 
@@ -17,13 +19,18 @@ from headrace.transferqueue import (
     Column,
     Controller,
     ControllerUnreachable,
+    QueueError,
     Refused,
     StorageUnit,
     TableSpec,
     Task,
+    WireError,
 )
+from headrace.transferqueue.connection import Connection
 from headrace.transferqueue.keys import make_keys
-from headrace.transferqueue.wire import pack, pack_ints, unpack, write_request
+from headrace.transferqueue.payload.remote import RemoteReader
+from headrace.transferqueue.payload.segments import Reference
+from headrace.transferqueue.wire import pack, pack_ints, unpack, write_reply, write_request
 
 Make = Callable[..., Any]
 
@@ -181,7 +188,7 @@ async def test_a_storage_unit_answers_fuzzed_messages_with_nothing_of_its_files(
     stranger = context.socket(zmq.DEALER)
     stranger.connect(unit.address)
     try:
-        for number in range(20_000):
+        for number in range(100_000):
             size = chance.choice([1, -1, 0, 6, 1 << 40])
             good = pack([number, chance.choice(names), chance.choice([0, -1, (1 << 64) - 1]), size])
             stranger.send(good if number % 2 else mutated(good, chance))
@@ -189,10 +196,10 @@ async def test_a_storage_unit_answers_fuzzed_messages_with_nothing_of_its_files(
                 await asyncio.sleep(0)
             while stranger.poll(0):
                 assert stranger.recv_multipart()[1] == b""
-        stranger.send(pack([20_000, names[0], 0, 1]))
+        stranger.send(pack([100_000, names[0], 0, 1]))
         last = None
-        async with asyncio.timeout(30):
-            while last != 20_000:
+        async with asyncio.timeout(60):
+            while last != 100_000:
                 await asyncio.sleep(0)
                 while stranger.poll(0):
                     head, data = stranger.recv_multipart()
@@ -232,3 +239,73 @@ async def test_fuzzed_requests_of_a_known_client_are_errors_and_nothing_is_lost(
         context.term()
     stats = await friend.stats()
     assert (stats.clients, stats.tables["plain"].lost, stats.tables["plain"].rows) == (2, 0, 3)
+
+
+@pytest.mark.slow
+async def test_a_client_of_an_impostor_gets_errors_and_nothing_else(tmp_path: Path) -> None:
+    """100,000 answers that are none: what is pending fails, and the next good answer counts."""
+    context, chance = zmq.Context(), random.Random(3)
+    impostor = context.socket(zmq.ROUTER)
+    connection = Connection(
+        f"tcp://127.0.0.1:{impostor.bind_to_random_port('tcp://127.0.0.1')}",
+        timeout_s=30.0,
+        context=None,
+        on_lost=lambda leases: None,
+        on_orphan=lambda body: None,
+        held=lambda: [],
+    )
+    resident = failed = 0
+    try:
+        for round_ in range(200):
+            asked = asyncio.create_task(connection.request("stats", {}))
+            client, request = await asyncio.to_thread(impostor.recv_multipart)
+            good = write_reply(unpack(request)[0], {"round": round_})
+            for _ in range(500):
+                impostor.send_multipart([client, mutated(good, chance)])
+            impostor.send_multipart([client, good])
+            try:
+                assert isinstance(await asked, dict | list | str | int | float | bytes | None)
+            except QueueError:
+                failed += 1
+            if round_ == 40:
+                resident = psutil.Process().memory_info().rss
+        answer = None
+        while answer != "good":
+            asked = asyncio.create_task(connection.request("stats", {}))
+            client, request = await asyncio.to_thread(impostor.recv_multipart)
+            impostor.send_multipart([client, write_reply(unpack(request)[0], "good")])
+            with suppress(WireError):
+                answer = await asked
+        assert failed > 100
+        assert psutil.Process().memory_info().rss - resident < 16 << 20
+    finally:
+        connection.close(ControllerUnreachable("the test ends"))
+        impostor.close(0)
+        context.term()
+
+
+@pytest.mark.slow
+async def test_a_reader_of_an_impostor_unit_waits_for_its_answer_and_takes_no_other() -> None:
+    context, chance = zmq.Context(), random.Random(4)
+    impostor = context.socket(zmq.ROUTER)
+    address = f"tcp://127.0.0.1:{impostor.bind_to_random_port('tcp://127.0.0.1')}"
+    reader = RemoteReader(timeout_s=30.0, context=None, keys=None)
+    batch = pa.record_batch([pa.array([7], pa.int64())], ["x"])
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    block = sink.getvalue().to_pybytes()
+    try:
+        for round_ in range(200):
+            place = Reference(segment=f"aa-{round_:06d}.arrows", offset=0, length=len(block), node="b")
+            asked = asyncio.create_task(reader.read(place, address))
+            client, request = await asyncio.to_thread(impostor.recv_multipart)
+            head = pack([unpack(request)[0] + 1000, ""])
+            for _ in range(500):
+                impostor.send_multipart([client, mutated(head, chance), chance.randbytes(8)])
+            impostor.send_multipart([client, pack([unpack(request)[0], ""]), block])
+            assert (await asked).to_pydict() == {"x": [7]}
+    finally:
+        reader.close()
+        impostor.close(0)
+        context.term()

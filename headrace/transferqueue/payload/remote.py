@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import zmq
 
-from headrace.transferqueue.errors import PayloadError
+from headrace.transferqueue.errors import PayloadError, WireError
 from headrace.transferqueue.keys import client_options
 from headrace.transferqueue.lines import open_socket
 from headrace.transferqueue.payload.segments import Reference
@@ -113,7 +113,12 @@ class _Line:
                 self._port.send([request])
 
     def _on_message(self, frames: list[bytes]) -> None:
-        match unpack(frames[0]), frames[1:]:
+        """Takes an answer; whatever else a unit sends is none, and its reader's deadline passes."""
+        try:
+            answer = unpack(frames[0])
+        except WireError:
+            return
+        match answer, frames[1:]:
             case [int(number), str(error)], [data]:
                 _, future = self._asked.get(number, (b"", None))
                 if future is None or future.done():
