@@ -11,18 +11,20 @@ from types import ModuleType
 from typing import Any
 
 
-def find(path: str, *, key: str) -> Any:
-    """The object that `path` names, `module:name` or `path/to/file.py:name`; `key`: where it was written.
+def find(path: str, *, key: str, what: str) -> Any:
+    """The callable that `path` names, `module:name` or `path/to/file.py:name`.
+
+    `key` is where the path was written, `what` the kind of thing it should name, both for messages.
 
     Raises ValueError where there is no such file or name, ImportError where the module does not import.
     """
     place, _, name = path.rpartition(":")
     if not place or not name.isidentifier():
-        raise ValueError(f"{key} is {path!r}; it must be `module:name` or `path/to/file.py:name`")
+        raise ValueError(f"{key} is {path!r}; it must be `module:{what}` or `path/to/file.py:{what}`")
     module = _from_file(Path(place), key) if place.endswith(".py") else _import(place, key)
     if not callable(found := getattr(module, name, None)):
         names = sorted(n for n, value in vars(module).items() if callable(value) and not n.startswith("_"))
-        raise ValueError(f"{key}: {place} has no {name!r}; it has {', '.join(names) or 'none'}")
+        raise ValueError(f"{key}: {place} has no {what} {name!r}; it has {', '.join(names) or 'none'}")
     return found
 
 

@@ -55,7 +55,7 @@ def build(options: AlgorithmOptions, *, max_new_tokens: int) -> Algorithm:
 
 
 def _of_user(options: PythonOptions) -> Algorithm:
-    algorithm = find(options.path, key="algorithm.path")(**options.options)
+    algorithm = find(options.path, key="algorithm.path", what="class")(**options.options)
     if Algorithm not in type(algorithm).__mro__:
         raise ValueError(
             f"algorithm.path: {options.path} makes a {type(algorithm).__name__}; "

@@ -138,10 +138,14 @@ def test_a_file_of_ones_own_is_an_algorithm(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({"path": "mine.py"}, ValueError, "it must be `module:name` or"),
+        ({"path": "mine.py"}, ValueError, "it must be `module:class` or"),
         ({"path": "nowhere.py:Mine"}, ValueError, "algorithm.path: there is no file"),
         ({"path": "no.such.module:Mine"}, ImportError, "algorithm.path: cannot import 'no.such.module'"),
-        ({"path": "{file}:Yours"}, ValueError, "has no 'Yours'; it has Algorithm, LossSum, Mine, NotOne"),
+        (
+            {"path": "{file}:Yours"},
+            ValueError,
+            "has no class 'Yours'; it has Algorithm, LossSum, Mine, NotOne",
+        ),
         (
             {"path": "{file}:NotOne"},
             ValueError,
