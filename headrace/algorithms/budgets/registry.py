@@ -29,5 +29,5 @@ def build_allocator(options: BudgetOptions, data: PromptData) -> BudgetAllocator
     there; ImportError where its module does not import.
     """
     if isinstance(options, PythonBudgetOptions):
-        return find(options.path, key="budget.path")(data, **options.options)
+        return find(options.path, key="budget.path", what="class")(data, **options.options)
     return ALLOCATORS[options.kind](data, options)

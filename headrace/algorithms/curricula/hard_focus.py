@@ -17,8 +17,8 @@ from headrace.algorithms.seeds import sample_seed
 class HardFocus:
     """DRIVE (https://arxiv.org/abs/2511.06307): a broad stage, then few hard prompts with many samples each.
 
-    Feedback counts for the stage in which it arrives. A prompt that no valid reward was seen for has no pass rate and is dropped before any that has one; among
-    equal pass rates the lower index is kept.
+    Feedback counts for the stage in which it arrives. A prompt that no valid reward was seen for has no pass
+    rate and is dropped before any that has one; among equal pass rates the lower index is kept.
     """
 
     def __init__(self, data: PromptData, options: HardFocusOptions) -> None:

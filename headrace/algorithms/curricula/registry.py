@@ -36,5 +36,5 @@ def build_sampler(options: SamplerOptions, data: PromptData) -> DataSampler:
     there; ImportError where its module does not import.
     """
     if isinstance(options, PythonSamplerOptions):
-        return find(options.path, key="sampler.path")(data, **options.options)
+        return find(options.path, key="sampler.path", what="class")(data, **options.options)
     return SAMPLERS[options.kind](data, options)

@@ -30,5 +30,5 @@ def build_filter(options: FilterOptions) -> RowFilter:
     Raises ValueError for a user's class that is not there, ImportError where its module does not import.
     """
     if isinstance(options, PythonFilterOptions):
-        return find(options.path, key="filter.path")(**options.options)
+        return find(options.path, key="filter.path", what="class")(**options.options)
     return options
