@@ -65,6 +65,8 @@ class TokenBatch:
     """[samples], NaN where invalid."""
     group_tokens: "torch.Tensor"
     """[samples], trained tokens of each sample's whole group, also where the micro-batch holds part of it."""
+    progress: float = 0.0
+    """Share of the run's steps that were taken before this one, in [0, 1), for what is annealed."""
 
     def column(self, name: str) -> "torch.Tensor":
         """[T]. Raises ValueError where nobody wrote it."""

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from headrace.algorithms.atod import Atod
 from headrace.algorithms.base import Algorithm
 from headrace.algorithms.by_path import find
 from headrace.algorithms.clipped import ClippedRatio, Dapo, Gspo, GspoToken, Rloo
@@ -20,6 +21,7 @@ ALGORITHMS: dict[str, Callable[[Any], Algorithm]] = {
     "grpo": ClippedRatio,
     "dr_grpo": ClippedRatio,
     "dapo": Dapo,
+    "atod": Atod,
     "gspo": Gspo,
     "gspo_token": GspoToken,
     "ppo": ClippedRatio,

@@ -2,6 +2,7 @@
 
 from headrace.algorithms.options.base import Options
 from headrace.algorithms.options.policy_gradient import (
+    AtodOptions,
     CispoOptions,
     DapoOptions,
     DecoupledPpoOptions,
@@ -24,6 +25,7 @@ from headrace.algorithms.options.user import PythonOptions
 
 __all__ = [
     "AlgorithmOptions",
+    "AtodOptions",
     "CispoOptions",
     "DapoOptions",
     "DecoupledPpoOptions",
@@ -52,6 +54,7 @@ AlgorithmOptions = (
     GrpoOptions
     | DrGrpoOptions
     | DapoOptions
+    | AtodOptions
     | GspoOptions
     | GspoTokenOptions
     | CispoOptions

@@ -103,6 +103,25 @@ class DapoOptions(Clipped):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AtodOptions(Clipped):
+    """ATOD: from distilling a teacher to GRPO, with more weight where they differ and the student is unsure.
+
+    The paper's schedule and constants were not seen; the share of distillation falls linearly here.
+    """
+
+    kind: Literal["atod"] = "atod"
+    distill_until: Share = 1.0
+    """Share of the run after which nothing is distilled any more; it begins with nothing else."""
+    turn_temperature: PositiveOrInf = 1.0
+    """Of the weights of an episode's turns, in nats squared; inf: all turns weigh the same."""
+    weight_high: PositiveOrInf = 2.0
+    """Largest importance weight of a stale token in the distillation."""
+
+    def needs(self) -> tuple[str, ...]:
+        return (*Clipped.needs(self), "teacher_logprobs")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GspoOptions(Clipped):
     """Group sequence policy optimisation (arXiv 2507.18071): one ratio for each answer."""
 

@@ -38,6 +38,8 @@ class Samples:
     """Further columns that the algorithm needs, by name."""
     reference_logprobs: Sequence[np.ndarray] | None = field(default=None, repr=False)
     """None: the run has no reference."""
+    progress: float = 0.0
+    """Share of the run's steps that were taken before this one."""
 
     def __post_init__(self) -> None:
         size = len(self.uids)

@@ -92,7 +92,8 @@ class Trainer:
                 if self._algorithm.needs_full_batch and len(np.unique(rows.groups)) < left:
                     ledger.add(rows)
                     continue
-                samples, taken = credited(taken, self._algorithm), []
+                samples = credited(taken, self._algorithm, progress=step / self._context.flow.steps)
+                taken = []
                 accumulating = self._run(self._backend.accumulate, samples, self._algorithm)
                 ledger.add(rows)
                 await accumulating
@@ -236,8 +237,11 @@ class Trainer:
             await asyncio.to_thread(self._compute.shutdown)
 
 
-def credited(taken: Sequence[Rows], algorithm: Algorithm) -> Samples:
-    """Leased rows in whole groups as samples with their advantages; an invalid reward counts as NaN."""
+def credited(taken: Sequence[Rows], algorithm: Algorithm, *, progress: float) -> Samples:
+    """Leased rows in whole groups as samples with their advantages; an invalid reward counts as NaN.
+
+    `progress`: share of the run's steps taken before theirs.
+    """
 
     def column(name: str) -> list[Any]:
         return [value for rows in taken for value in rows[name]]
@@ -263,4 +267,5 @@ def credited(taken: Sequence[Rows], algorithm: Algorithm) -> Samples:
         advantages=algorithm.advantages(scores),
         reference_logprobs=needed.pop("reference_logprobs", None),
         columns=needed,
+        progress=progress,
     )

@@ -59,4 +59,5 @@ def token_batch(
         group=torch.from_numpy(samples.groups[chosen]).to(device),
         rewards=column([samples.rewards[chosen]]),
         group_tokens=column([group_tokens[chosen]]),
+        progress=samples.progress,
     )
