@@ -87,7 +87,7 @@ def ratios(mine: Figures, theirs: Figures) -> dict[str, float]:
         quickest = min(theirs["latency"][label][kind]["p50_ms"] for kind in ("put", "kv_put"))
         found[f"one_row_put_{label}"] = quickest / figures["put"]["p50_ms"]
     for suite, name in (("stream", "stream"), ("columns", "relay")):
-        for label, figures in mine.get(suite, {}).items():
+        for label, figures in (mine.get(suite, {}) if suite in theirs else {}).items():
             found[f"{name}_{label}"] = figures["samples_per_s"] / theirs[suite][label]["samples_per_s"]
     for side in ("put", "get"):
         cases = [
