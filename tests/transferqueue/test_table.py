@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 
 from headrace.transferqueue import EndOfData, LeaseLost, Refused, RowsGone, SchemaError, StepRefused, Task
+from headrace.transferqueue.records import Entry
 
 Make = Callable[..., Any]
 
@@ -410,3 +411,11 @@ def test_a_short_step_is_refused_while_a_unit_due_in_it_is_out(bench: Make) -> N
     b.table.drop([1], "gave up")
     b.commit(0, [0])
     assert b.table.window.consumed == 2
+
+
+def test_rows_of_a_group_stand_together_though_the_put_mixed_them(bench: Make) -> None:
+    b = bench(staleness=9)
+    entry = Entry(uids=[4, 1, 2, 3, 0], columns=b.bits("prompt"), block=b.block(), groups=[7, 5, 7, 5, 9])
+    b.table.put(0.0, entry)
+    assert b.lease("roll", 5, version=0)[1] == [4, 2, 1, 3, 0]
+    assert {row.unit.rows for row in b.table.shelf.rows.values()} == {1, 2}
