@@ -26,6 +26,9 @@ _FILES_PER_SIZE = 8
 """Fresh files of one size: few data go through small files, which come back sooner, and much through few."""
 _LEAST_OPEN = 2
 _TOO_LARGE = 4
+_SMALL_BYTES = 128 << 10
+_OPTIONS = pa.ipc.IpcWriteOptions()
+"""Arrow's defaults; without them it asks the environment for each batch."""
 _OPEN_BYTES = 256 << 20
 """What of the files that were written last stays mapped for when they are spares; two of them in any case."""
 
@@ -65,16 +68,14 @@ class SegmentWriter:
 
     def append(self, batch: pa.RecordBatch) -> Reference:
         """Writes a batch as one block; PayloadError when the directory has no room for it."""
-        pieces = _Pieces()
-        with pa.ipc.new_stream(pa.PythonFile(pieces, "w"), batch.schema) as writer:
-            writer.write_batch(batch)
+        pieces = _Pieces.of(batch)
         offset = -(-self._end // ALIGNMENT) * ALIGNMENT
         try:
             file = self._file
             if file is None or offset + pieces.length > self._full:
                 file, offset = self._begin(pieces.length), 0
             if self._fault is not None:
-                file.write(pieces.buffers[: len(pieces.buffers) // 2], offset)
+                file.write(pieces.half(), offset)
                 self._fault("payload begun")
             file.write(pieces.buffers, offset)
         except OSError as error:
@@ -176,12 +177,30 @@ def _with_slack(length: int) -> int:
 
 
 class _Pieces(io.RawIOBase):
-    """What Arrow writes, kept as it is, so that cells are copied once."""
+    """What Arrow writes, kept as it is, so that cells are copied once; a small batch is put together first,
+    since copying it costs less than a call for each of its parts."""
 
     def __init__(self) -> None:
         super().__init__()
         self.buffers: list[memoryview] = []
         self.length = 0
+
+    @classmethod
+    def of(cls, batch: pa.RecordBatch) -> "_Pieces":
+        pieces = cls()
+        if batch.nbytes > _SMALL_BYTES:
+            _stream(batch, pa.PythonFile(pieces, "w"))
+        else:
+            together = pa.BufferOutputStream()
+            _stream(batch, together)
+            pieces.write(together.getvalue())
+        return pieces
+
+    def half(self) -> list[memoryview]:
+        """The first buffers, or of the only one its beginning."""
+        if len(self.buffers) == 1:
+            return [self.buffers[0][: self.length // 2]]
+        return self.buffers[: len(self.buffers) // 2]
 
     def writable(self) -> bool:
         return True
@@ -198,3 +217,8 @@ class _Pieces(io.RawIOBase):
         for piece in self.buffers:
             found = zlib.crc32(piece, found)
         return found
+
+
+def _stream(batch: pa.RecordBatch, sink: pa.NativeFile) -> None:
+    with pa.ipc.new_stream(sink, batch.schema, options=_OPTIONS) as writer:
+        writer.write_batch(batch)
