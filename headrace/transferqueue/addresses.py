@@ -1,4 +1,4 @@
-"""Where a controller may be reached: only on this machine, and after a restart where it was before."""
+"""Where controllers and units may be reached: only on this machine, and after a restart where they were."""
 
 import ipaddress
 import os
@@ -8,6 +8,8 @@ from urllib.parse import urlsplit
 from headrace.transferqueue.errors import Refused
 
 _FILE = "address"
+UNIT = "unit-address"
+"""That of a storage unit, in its own directory."""
 
 
 def require_local(address: str) -> None:
@@ -26,21 +28,21 @@ def require_local(address: str) -> None:
         )
 
 
-def write_address(directory: Path, address: str) -> None:
-    """Leaves a controller's address in its directory, whole or not at all."""
-    aside = directory / f".{_FILE}"
+def write_address(directory: Path, address: str, *, name: str = _FILE) -> None:
+    """Leaves a server's address in its directory, whole or not at all."""
+    aside = directory / f".{name}"
     aside.write_text(address)
-    os.replace(aside, directory / _FILE)
+    os.replace(aside, directory / name)
 
 
-def read_address(directory: Path) -> str | None:
+def read_address(directory: Path, *, name: str = _FILE) -> str | None:
     """Where the directory's controller serves, or last did; None where there was none."""
-    path = directory / _FILE
+    path = directory / name
     return path.read_text() if path.is_file() else None
 
 
-def newest_address(directory: Path, wanted: str) -> str:
-    """`wanted`, with any free port replaced by the one that the last controller had."""
-    last = read_address(directory)
+def newest_address(directory: Path, wanted: str, *, name: str = _FILE) -> str:
+    """`wanted`, with any free port replaced by the one that the last server had."""
+    last = read_address(directory, name=name)
     free = wanted.removesuffix("*")
     return last if last is not None and free != wanted and last.startswith(free) else wanted

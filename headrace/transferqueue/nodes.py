@@ -1,7 +1,7 @@
 """The storage units of a queue as the controller knows them, and what they and their readers ask of it.
 
-    serving ─ silent for AWAY_S ─► away ─ attends or registers again ─► serving
-                                    └─ in memory, silent for give_up_s ─► given up
+    serving ─ silent for AWAY_S, or closed ─► away ─ attends or registers again ─► serving
+                                               └─ in memory: closed, or silent for give_up_s ─► given up
 
 A unit registers under its node's name and an incarnation: the same again is the same bytes, another one means
 that the bytes of the one before are gone. It then attends: a wait on the controller's side that ends when
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from headrace.transferqueue.errors import Refused
-from headrace.transferqueue.parking import unpark
+from headrace.transferqueue.parking import park, unpark
 from headrace.transferqueue.records import Block
 from headrace.transferqueue.reissue import lose
 
@@ -96,6 +96,21 @@ def attend(hub: "Hub", call: "Call") -> dict[str, Any] | None:
         return {"remove": names} if names else None
 
     return hub.wait(call, ("unit", node), attempt, lambda: f"no segment of node {node!r} is to be removed")
+
+
+def leave(hub: "Hub", call: "Call") -> dict[str, Any]:
+    """A unit closes: on disk it is away from now on, in memory its bytes go with it."""
+    node = call.arguments.text("node")
+    known = hub.units.get(node)
+    if known is not None and known.incarnation == call.arguments.text("incarnation"):
+        if hub.durable:
+            known.away = True
+            for table in hub.tables.values() if node else ():
+                park(table, node)
+        else:
+            give_up(hub, node, f"the storage unit of node {node!r} was closed")
+    hub.forget(call.client)
+    return {}
 
 
 def unit_state(hub: "Hub", call: "Call") -> dict[str, Any]:

@@ -13,7 +13,7 @@ from headrace.transferqueue.census import table_stats
 from headrace.transferqueue.errors import QueueError, Refused, SchemaError, TimelineMoved
 from headrace.transferqueue.explain import why_no_lease, why_no_room
 from headrace.transferqueue.hub import Call, Hub, Operation
-from headrace.transferqueue.nodes import addresses, attend, broken, inventory, terms, unit, unit_state
+from headrace.transferqueue.nodes import addresses, attend, broken, inventory, leave, terms, unit, unit_state
 from headrace.transferqueue.publications import Publications
 from headrace.transferqueue.records import Block, Entry, Held, Publication, Row
 from headrace.transferqueue.rewind import fork
@@ -279,6 +279,7 @@ OPERATIONS: dict[str, Operation] = {
         stats,
         unit,
         attend,
+        leave,
         unit_state,
         inventory,
         terms,

@@ -4,8 +4,8 @@
         client = await Client.connect(controller.address, holder="answers/1", node="b")
 
 Clients of the node map its files and need the unit only to be there. Segments are removed when the controller
-says so. A unit of a durable queue comes back with what it held; in memory it starts empty. One that is cut
-off goes on serving its node, and is heard of again when the line is back.
+says so. A unit of a durable queue comes back with what it held, at its address; in memory it starts empty.
+One that is cut off goes on serving its node, and is heard of again when the line is back.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from typing import Any
 
 import zmq
 
-from headrace.transferqueue.addresses import require_local
+from headrace.transferqueue.addresses import UNIT, newest_address, require_local, write_address
 from headrace.transferqueue.connection import Connection
 from headrace.transferqueue.errors import ControllerUnreachable, QueueError, WaitTimeout, WireError
 from headrace.transferqueue.keys import server_options
@@ -74,7 +74,7 @@ class StorageUnit:
         self._durable = self._archives = False
         self._incarnation = ""
         self._connection: Connection
-        self._port: Port
+        self._port: Port | None = None
         self._attending: asyncio.Task[None]
 
     async def __aenter__(self) -> "StorageUnit":
@@ -102,11 +102,14 @@ class StorageUnit:
         )
         try:
             await self._greet()
-            self._prepare()
-            torn = await self._torn() if self._durable and self.node else []
+            known = self._prepare()
+            torn = await self._torn() if known else []
             self._bind()
             await self._connection.request("unit", {**self._card(), "torn": torn})
         except BaseException:
+            if self._port is not None:
+                self._port.close(linger_ms=0)
+            self._connection.post("goodbye", {})
             self._connection.close(ControllerUnreachable("the storage unit did not start"))
             raise
         self._attending = asyncio.create_task(self._attend())
@@ -119,10 +122,12 @@ class StorageUnit:
             self._attending.result()
 
     async def close(self) -> None:
-        """Stops serving. In memory the node's segments go."""
+        """Stops serving and says so, without waiting for an answer. In memory the node's segments go."""
         self._attending.cancel()
         await asyncio.wait([self._attending])
-        self._port.close(linger_ms=0)
+        if self._port is not None:
+            self._port.close(linger_ms=0)
+        self._connection.post("leave", {"node": self.node, "incarnation": self._incarnation})
         self._connection.close(ControllerUnreachable("the storage unit is closed"))
         if not self._durable and self.node:
             self._empty()
@@ -145,17 +150,20 @@ class StorageUnit:
 
         return await asyncio.to_thread(look)
 
-    def _prepare(self) -> None:
+    def _prepare(self) -> bool:
+        """Whether the directory holds what another life of this unit served."""
         self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         mark = self._directory / _INCARNATION
         if not self.node:
             self._incarnation = "controller"
         elif self._durable and mark.exists():
             self._incarnation = mark.read_text()
+            return True
         else:
             self._empty()
             self._incarnation = secrets.token_hex(8)
             mark.write_text(self._incarnation)
+        return False
 
     def _empty(self) -> None:
         for path in self._directory.glob("*.arrows"):
@@ -165,7 +173,10 @@ class StorageUnit:
     def _bind(self) -> None:
         options = {} if self._keys is None else server_options(self._keys)
         socket = open_socket(self._context, zmq.ROUTER, max_bytes=_MAX_REQUEST_BYTES, options=options)
-        self.address = bind(socket, self.address, who="the storage unit")
+        wanted = newest_address(self._directory, self.address, name=UNIT) if self._durable else self.address
+        self.address = bind(socket, wanted, who="the storage unit")
+        if self._durable:
+            write_address(self._directory, self.address, name=UNIT)
         self._port = Port(socket, self._on_message)
 
     def _card(self) -> dict[str, Any]:
@@ -220,6 +231,7 @@ class StorageUnit:
         match request:
             case [int(number), str(segment), int(offset), int(length)]:
                 error, data = self._piece(segment, offset, length)
+                assert self._port is not None
                 self._port.send([frames[0], pack([number, error]), data])
 
     def _piece(self, segment: str, offset: int, length: int) -> tuple[str, bytes]:

@@ -1,8 +1,9 @@
-"""A live durable run of four processes that are killed on the way: `live_run DIR KILLS SEED [POINT]`.
+"""A live durable run whose processes are killed on the way: `live_run DIR KILLS SEED [POINT | nodes]`.
 
 Every process tells of each operation by one byte on a pipe; the parent kills a random one with SIGKILL after
 a random number of bytes, and starts it again. With POINT, a process kills itself there, inside of an
-operation, after a random number of passes. The run ends once the trainer has committed all steps.
+operation, after a random number of passes. With `nodes` the worker is on a node of its own, and the storage
+units of both nodes are killed as well. The run ends once the trainer has committed all steps.
 """
 
 import asyncio
@@ -25,6 +26,7 @@ from headrace.transferqueue import (
     EndOfData,
     LeaseLost,
     RowsGone,
+    StorageUnit,
     TableSpec,
     Task,
 )
@@ -66,6 +68,18 @@ async def control(directory: Path, tell: Tell, fault: Fault) -> None:
     await controller.start()
     tell()
     await controller.closed()
+
+
+async def serve(directory: Path, node: str, tell: Tell) -> None:
+    address = read_address(directory)
+    assert address is not None
+    place = directory / node if node else directory
+    host = "127.0.0.2" if node else "127.0.0.1"
+    async with StorageUnit(
+        place, address, node=node, address=f"tcp://{host}:*", timeout_s=PATIENCE_S
+    ) as unit:
+        tell()
+        await unit.closed()
 
 
 async def produce(client: Client, tell: Tell) -> None:
@@ -131,21 +145,29 @@ ROLES: dict[str, Callable[[Client, Tell], Awaitable[None]]] = {
 }
 
 
-async def play(role: str, directory: Path, tell: Tell, fault: Fault) -> None:
+UNITS_OF = {"unit": "b", "home": ""}
+"""Storage units by role."""
+
+
+async def play(role: str, directory: Path, tell: Tell, fault: Fault, node: str) -> None:
     """A client's part; what the last holder of its name held goes back first."""
     address = read_address(directory)
     assert address is not None
     async with await Client.connect(address, holder=f"before {role}", timeout_s=PATIENCE_S) as reaper:
         await reaper.evict(role, "killed")
-    async with await Client.connect(address, holder=role, timeout_s=PATIENCE_S, fault=fault) as client:
+    async with await Client.connect(
+        address, holder=role, timeout_s=PATIENCE_S, fault=fault, node=node
+    ) as client:
         await ROLES[role](client, tell)
 
 
 class Cast:
     """The processes, each forked from this one, where everything is imported and no thread runs."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, *, nodes: bool = False) -> None:
         self._directory = directory
+        self.roles = (*(UNITS_OF if nodes else ()), *ROLES)
+        self._node = "b" if nodes else ""
         self.reading, self._writing = os.pipe()
         self._pids: dict[str, int] = {}
 
@@ -169,8 +191,11 @@ class Cast:
 
         if role == "control":
             asyncio.run(control(self._directory, tell, fault))
+        elif role in UNITS_OF:
+            asyncio.run(serve(self._directory, UNITS_OF[role], tell))
         else:
-            asyncio.run(play(role, self._directory, tell, fault))
+            node = self._node if role == "roll" else ""
+            asyncio.run(play(role, self._directory, tell, fault, node))
 
     def kill(self, role: str) -> None:
         os.kill(self._pids[role], signal.SIGKILL)
@@ -209,18 +234,20 @@ class Cast:
             self.kill(role)
 
 
-def run(directory: Path, kills: int, chance: random.Random) -> int:
+def run(directory: Path, kills: int, chance: random.Random, *, nodes: bool) -> int:
     """Returns the number of kills that were made before the end."""
-    cast = Cast(directory)
+    cast = Cast(directory, nodes=nodes)
     made = 0
     try:
         cast.start("control")
         os.read(cast.reading, 1)
-        for role in ROLES:
+        for role in cast.roles:
             cast.start(role)
+            if role in UNITS_OF:
+                os.read(cast.reading, 1)
         while not cast.ended("learn"):
             cast.wait_for(chance.randint(1, 30) if made < kills else 1 << 30)
-            victim = chance.choice(["control", "control", *ROLES])
+            victim = chance.choice(["control", "control", *cast.roles])
             if made < kills and not cast.ended("learn") and not cast.ended(victim):
                 cast.kill(victim)
                 cast.start(victim)
@@ -256,10 +283,11 @@ def run_to_point(directory: Path, kills: int, chance: random.Random, point: str)
 def main(arguments: list[str]) -> None:
     directory, kills, seed = Path(arguments[0]), int(arguments[1]), int(arguments[2])
     chance = random.Random(seed)
-    if len(arguments) > 3:
-        print(run_to_point(directory, kills, chance, arguments[3]))
+    point = arguments[3] if len(arguments) > 3 else ""
+    if point in ("", "nodes"):
+        print(run(directory, kills, chance, nodes=bool(point)))
     else:
-        print(run(directory, kills, chance))
+        print(run_to_point(directory, kills, chance, point))
 
 
 if __name__ == "__main__":

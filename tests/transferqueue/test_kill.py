@@ -52,6 +52,14 @@ def test_sixty_kills_change_nothing_of_what_is_committed(tmp_path: Path, seed: s
 
 
 @pytest.mark.slow
+def test_sixty_kills_of_a_run_on_two_nodes_change_nothing_of_what_is_committed(tmp_path: Path) -> None:
+    """B02: the storage units of both nodes are among those that are killed."""
+    assert live_run(tmp_path / "killed", "60", "4", "nodes") == 60
+    killed = committed(tmp_path / "killed")
+    assert uids(killed) == list(range(STEPS * UNITS * GROUP))
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "point", ["payload begun", "payload written", "commit begun", "committed", "replied"]
 )

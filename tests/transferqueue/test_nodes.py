@@ -18,9 +18,11 @@ from headrace.transferqueue import (
     Client,
     Column,
     Controller,
+    ControllerUnreachable,
     Refused,
     StorageUnit,
     TableSpec,
+    TableStats,
     Task,
     UnitLost,
     WaitTimeout,
@@ -154,6 +156,70 @@ async def test_a_node_without_a_unit_and_a_unit_that_was_replaced_are_refused(
     await units(controller, "b", "127.0.0.3")
     with pytest.raises(Refused, match="has another storage unit"):
         await first.closed()
+
+
+async def test_a_unit_stops_when_its_controller_stays_away_for_longer_than_its_patience(
+    tmp_path: Path,
+) -> None:
+    controller = Controller(tmp_path / "queue")
+    await controller.start()
+    unit = StorageUnit(tmp_path / "b", controller.address, node="b", timeout_s=0.2, patience_s=0.5)
+    async with unit:
+        await controller.close()
+        with pytest.raises(ControllerUnreachable, match=r"silent for 0.2 s"):
+            await unit.closed()
+    assert not list((tmp_path / "b").iterdir())
+
+
+async def settled(client: Client, clients: int) -> TableStats:
+    """The table's figures once so many clients are connected."""
+    async with asyncio.timeout(30):
+        while (stats := await client.stats()).clients != clients:
+            pass
+    return stats.tables["t"]
+
+
+async def test_a_unit_that_closes_says_so(connect: Make, units: Make, controller: Controller) -> None:
+    """In memory its rows go at once: row 1 lost its prompt, row 2 its answer."""
+    await units(controller, "", "127.0.0.1")
+    b = await units(controller, "b", "127.0.0.2")
+    driver = await connect("driver")
+    await driver.create(table())
+    await driver.put("t", [2], {"prompt": [[2]]}, groups=[2])
+    async with await Client.connect(controller.address, holder="w", node="b") as there:
+        assert await write(there, 1, 7) == [2]
+        await there.put("t", [1], {"prompt": [[1]]}, groups=[1])
+    await b.close()
+    figures = await settled(driver, 2)
+    assert figures.dropped == {"the storage unit of node 'b' was closed": 1}
+    assert (figures.rows, figures.tasks["write"].ready, figures.lost) == (1, 1, 0)
+
+
+async def test_a_durable_unit_that_closes_is_away_at_once(tmp_path: Path) -> None:
+    async with (
+        Controller(tmp_path / "q", durability="disk") as controller,
+        await Client.connect(controller.address, holder="driver") as driver,
+    ):
+        await driver.create(table())
+        async with StorageUnit(tmp_path / "b", controller.address, node="b") as unit:
+            async with await Client.connect(controller.address, holder="w", node="b") as there:
+                await there.put("t", [1], {"prompt": [[1]]}, groups=[1])
+            served_at = unit.address
+        assert (await settled(driver, 1)).parked == {"b": 1}
+        async with StorageUnit(tmp_path / "b", controller.address, node="b") as unit:
+            assert unit.address == served_at
+            assert (await driver.lease("write", 1, timeout_s=5)).rows["prompt"][0].tolist() == [1]
+
+
+async def test_a_unit_that_cannot_bind_leaves_no_client_behind(
+    controller: Controller, connect: Make, units: Make, tmp_path: Path
+) -> None:
+    first = await units(controller, "b", "127.0.0.2")
+    driver = await connect("driver")
+    await driver.create(table())
+    with pytest.raises(Refused, match="the storage unit cannot bind"):
+        await StorageUnit(tmp_path / "c", controller.address, node="c", address=first.address).start()
+    await settled(driver, 2)
 
 
 @pytest.mark.slow
