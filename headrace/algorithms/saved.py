@@ -16,10 +16,10 @@ class Saved(Protocol):
         ...
 
 
-def check_length(name: str, values: list[Any], expected: int) -> None:
-    """Refuses a state whose list has another length than this object's. Raises ValueError."""
-    if len(values) != expected:
+def check_size(name: str, saved: int, expected: int) -> None:
+    """Refuses a state that is about another number of things than this object. Raises ValueError."""
+    if saved != expected:
         raise ValueError(
-            f"the saved state has {len(values)} {name}, this run has {expected}; "
+            f"the saved state has {saved} {name}, this run has {expected}; "
             "resume with the data and options it was saved with"
         )

@@ -6,9 +6,10 @@ import numpy as np
 
 from headrace.algorithms.budgets.greedy import greedy
 from headrace.algorithms.budgets.options import TraceOptions
-from headrace.algorithms.feedback import Feedback, pass_rates
+from headrace.algorithms.feedback import Feedback
+from headrace.algorithms.outcomes import Outcomes
 from headrace.algorithms.prompt_data import PromptData
-from headrace.algorithms.saved import State, check_length
+from headrace.algorithms.saved import State
 
 
 def mixed_outcome_gain(rate: float, samples: int) -> float:
@@ -30,11 +31,11 @@ class MixedOutcome:
 
     def __init__(self, data: PromptData, options: TraceOptions) -> None:
         self._options = options
-        self._sums = np.zeros(data.size)
-        self._counts = np.zeros(data.size, dtype=np.int64)
+        self._outcomes = Outcomes(data.size)
 
     def allocate(self, prompts: np.ndarray, budget: int) -> np.ndarray:
-        rates = ((self._sums[prompts] + 1.0) / (self._counts[prompts] + 2)).tolist()
+        seen = self._outcomes
+        rates = ((seen.sums[prompts] + 1.0) / (seen.counts[prompts] + 2)).tolist()
         return greedy(
             lambda prompt, samples: mixed_outcome_gain(rates[prompt], samples),
             prompts=len(prompts),
@@ -44,14 +45,10 @@ class MixedOutcome:
         )
 
     def update(self, feedback: Feedback) -> None:
-        sums, counts = pass_rates(feedback, len(self._sums))
-        self._sums += sums
-        self._counts += counts
+        self._outcomes.add(feedback)
 
     def state(self) -> State:
-        return {"sums": self._sums.tolist(), "counts": self._counts.tolist()}
+        return self._outcomes.state()
 
     def load_state(self, state: State) -> None:
-        check_length("anchors", state["sums"], len(self._sums))
-        self._sums = np.array(state["sums"], dtype=np.float64)
-        self._counts = np.array(state["counts"], dtype=np.int64)
+        self._outcomes.load_state(state)

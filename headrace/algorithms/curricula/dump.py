@@ -8,7 +8,7 @@ from headrace.algorithms.curricula.domains import DomainSampler, softmax
 from headrace.algorithms.curricula.options import DumpOptions
 from headrace.algorithms.feedback import Feedback
 from headrace.algorithms.prompt_data import PromptData
-from headrace.algorithms.saved import State, check_length
+from headrace.algorithms.saved import State, check_size
 
 
 class Dump(DomainSampler):
@@ -47,7 +47,7 @@ class Dump(DomainSampler):
         return super().state() | {"recent": recent, "rows": self._rows.tolist()}
 
     def load_state(self, state: State) -> None:
-        check_length("domains", state["rows"], self.number)
+        check_size("domains", len(state["rows"]), self.number)
         super().load_state(state)
         for kept, saved in zip(self._recent, state["recent"], strict=True):
             kept.clear()

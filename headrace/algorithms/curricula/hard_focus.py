@@ -8,7 +8,8 @@ import numpy as np
 
 from headrace.algorithms.curricula.domains import Uniform
 from headrace.algorithms.curricula.options import HardFocusOptions, UniformOptions
-from headrace.algorithms.feedback import Feedback, pass_rates
+from headrace.algorithms.feedback import Feedback
+from headrace.algorithms.outcomes import Outcomes
 from headrace.algorithms.prompt_data import PromptData
 from headrace.algorithms.saved import State
 from headrace.algorithms.seeds import sample_seed
@@ -26,7 +27,7 @@ class HardFocus:
         self._stage, self._drawn = 0, 0
         self._kept = np.arange(data.size)
         self._order = self._uniform()
-        self._reset_rates()
+        self._outcomes = Outcomes(self._size)
 
     @property
     def stage(self) -> int:
@@ -48,43 +49,34 @@ class HardFocus:
         return chosen
 
     def update(self, feedback: Feedback) -> None:
-        sums, counts = pass_rates(feedback, self._size)
-        self._sums += sums
-        self._counts += counts
+        self._outcomes.add(feedback)
 
     def state(self) -> State:
         return {
             "stage": self._stage,
             "drawn": self._drawn,
-            "kept": self._kept.tolist(),
+            "kept": self._kept.tolist() if len(self._kept) < self._size else None,
             "order": self._order.state(),
-            "sums": self._sums.tolist(),
-            "counts": self._counts.tolist(),
+            "outcomes": self._outcomes.state(),
         }
 
     def load_state(self, state: State) -> None:
         self._stage, self._drawn = state["stage"], state["drawn"]
-        self._kept = np.array(state["kept"], dtype=np.int64)
+        kept = state["kept"]
+        self._kept = np.arange(self._size) if kept is None else np.array(kept, dtype=np.int64)
         self._order = self._uniform()
         self._order.load_state(state["order"])
-        self._sums = np.array(state["sums"], dtype=np.float64)
-        self._counts = np.array(state["counts"], dtype=np.int64)
+        self._outcomes.load_state(state["outcomes"])
 
     def _advance(self) -> None:
         self._stage, self._drawn = self._stage + 1, 0
         keep = self._stages[self._stage].keep
         if keep is not None:
-            rates = np.full(len(self._kept), np.inf)
-            seen = self._counts[self._kept] > 0
-            rates[seen] = self._sums[self._kept][seen] / self._counts[self._kept][seen]
+            rates = self._outcomes.means(self._kept)
             self._kept = np.sort(self._kept[np.argsort(rates, kind="stable")[:keep]])
         self._order = self._uniform()
-        self._reset_rates()
+        self._outcomes = Outcomes(self._size)
 
     def _uniform(self) -> Uniform:
         seed = sample_seed(self._seed, self._stage)
         return Uniform(PromptData(size=len(self._kept), seed=seed), UniformOptions())
-
-    def _reset_rates(self) -> None:
-        self._sums = np.zeros(self._size)
-        self._counts = np.zeros(self._size, dtype=np.int64)

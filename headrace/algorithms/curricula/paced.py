@@ -5,7 +5,7 @@ import numpy as np
 from headrace.algorithms.curricula.options import PacedRlOptions
 from headrace.algorithms.feedback import Feedback, pass_rates
 from headrace.algorithms.prompt_data import PromptData
-from headrace.algorithms.saved import State, check_length
+from headrace.algorithms.saved import State, check_size
 from headrace.algorithms.seeds import sample_seed
 
 PRIOR = 0.5
@@ -91,14 +91,18 @@ class Paced:
         return online_accuracy(log_partitions, mean(feedback.divergences), beta=self._options.beta)
 
     def state(self) -> State:
+        told = np.flatnonzero((self._accuracies != PRIOR) | (self._errors != 0))
         return {
             "calls": self._calls,
-            "accuracies": self._accuracies.tolist(),
-            "errors": self._errors.tolist(),
+            "size": len(self._accuracies),
+            "prompts": told.tolist(),
+            "accuracies": self._accuracies[told].tolist(),
+            "errors": self._errors[told].tolist(),
         }
 
     def load_state(self, state: State) -> None:
-        check_length("prompts", state["accuracies"], len(self._accuracies))
+        check_size("prompts", state["size"], len(self._accuracies))
+        told = np.array(state["prompts"], dtype=np.int64)
         self._calls = state["calls"]
-        self._accuracies = np.array(state["accuracies"], dtype=np.float64)
-        self._errors = np.array(state["errors"], dtype=np.float64)
+        self._accuracies[:], self._errors[:] = PRIOR, 0.0
+        self._accuracies[told], self._errors[told] = state["accuracies"], state["errors"]

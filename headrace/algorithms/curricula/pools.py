@@ -5,7 +5,7 @@ The n-th draw from a domain depends on (seed, domain, n) alone.
 
 import numpy as np
 
-from headrace.algorithms.saved import State, check_length
+from headrace.algorithms.saved import State, check_size
 from headrace.algorithms.seeds import sample_seed
 
 
@@ -42,7 +42,7 @@ class Pools:
         return {"taken": list(self._taken)}
 
     def load_state(self, state: State) -> None:
-        check_length("domains", state["taken"], self.number)
+        check_size("domains", len(state["taken"]), self.number)
         self._taken = list(state["taken"])
 
     def _order(self, domain: int, epoch: int) -> np.ndarray:

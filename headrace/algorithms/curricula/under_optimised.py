@@ -6,7 +6,7 @@ from headrace.algorithms.curricula.domains import DomainSampler, check_floor, so
 from headrace.algorithms.curricula.options import RuleReasonerOptions
 from headrace.algorithms.feedback import Feedback
 from headrace.algorithms.prompt_data import PromptData
-from headrace.algorithms.saved import State, check_length
+from headrace.algorithms.saved import State, check_size
 
 
 class UnderOptimised(DomainSampler):
@@ -45,6 +45,6 @@ class UnderOptimised(DomainSampler):
         return super().state() | {"averages": averages}
 
     def load_state(self, state: State) -> None:
-        check_length("domains", state["averages"], self.number)
+        check_size("domains", len(state["averages"]), self.number)
         super().load_state(state)
         self._averages = np.array(state["averages"], dtype=np.float64)

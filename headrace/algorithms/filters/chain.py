@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from headrace.algorithms.filters.base import RowFilter, ScoredRows, Verdict
-from headrace.algorithms.saved import State, check_length
+from headrace.algorithms.saved import State, check_size
 
 
 class Chain:
@@ -21,6 +21,6 @@ class Chain:
         return {"filters": [each.state() for each in self._filters]}
 
     def load_state(self, state: State) -> None:
-        check_length("filters", state["filters"], len(self._filters))
+        check_size("filters", len(state["filters"]), len(self._filters))
         for each, saved in zip(self._filters, state["filters"], strict=True):
             each.load_state(saved)

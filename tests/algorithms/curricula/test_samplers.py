@@ -34,6 +34,7 @@ from headrace.algorithms.curricula.options import (
     UniformOptions,
 )
 from headrace.algorithms.feedback import Feedback, pass_rates
+from headrace.algorithms.outcomes import Outcomes
 from headrace.algorithms.prompt_data import PromptData
 
 NAN = float("nan")
@@ -296,3 +297,15 @@ def test_a_state_of_other_data_is_refused() -> None:
 def test_pass_rates_leave_invalid_rewards_out() -> None:
     sums, counts = pass_rates(Feedback(prompts=np.array([2, 0, 2]), rewards=np.array([1.0, NAN, 0.5])), 3)
     assert (sums.tolist(), counts.tolist()) == ([0.0, 0.0, 1.5], [0, 0, 2])
+
+
+def test_outcomes_are_saved_of_answered_prompts_alone() -> None:
+    outcomes, restored = Outcomes(10**6), Outcomes(10**6)
+    outcomes.add(Feedback(prompts=np.array([7, 7, 9]), rewards=np.array([1.0, 0.5, NAN])))
+    restored.add(Feedback(prompts=np.array([3]), rewards=np.array([1.0])))
+    restored.load_state(json.loads(json.dumps(outcomes.state())))
+    assert outcomes.state()["prompts"] == [7]
+    assert restored.means(np.array([7]))[0] == 0.75
+    assert np.isnan(restored.means(np.array([3, 9]))).all()
+    with pytest.raises(ValueError, match="the saved state has 1000000 prompts, this run has 2"):
+        Outcomes(2).load_state(outcomes.state())
