@@ -1,6 +1,7 @@
 """Credit: from rewards to the advantage of each sample or token. Pure functions in float64."""
 
 from headrace.algorithms.advantages.base import Advantage
+from headrace.algorithms.advantages.composed import DurationWeighted, PerTask
 from headrace.algorithms.advantages.contexts import context_split
 from headrace.algorithms.advantages.group import (
     STD_FLOOR,
@@ -57,7 +58,9 @@ __all__ = [
     "STRUCTURED",
     "Advantage",
     "ContextSplit",
+    "DurationWeighted",
     "Estimates",
+    "PerTask",
     "Ragged",
     "Refinement",
     "StepLevel",
