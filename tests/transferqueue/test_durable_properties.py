@@ -83,6 +83,7 @@ def test_nothing_acknowledged_is_lost_whatever_ends_when(machine: type[MortalMac
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)
 def test_nothing_acknowledged_is_lost_in_100_000_operations(machine: type[MortalMachine]) -> None:
     while machine.operations < 100_000:
         drive(machine, 40, 30)

@@ -43,4 +43,6 @@ async def test_live_staleness_and_counts_reach_prometheus(connect: Make, spec: M
     assert read["headrace_table_staleness_trained", "0", "samples"] == 2
     assert read["headrace_table_created_total", "samples"] == 6
     assert read["headrace_task_rows", "leased", "roll", "samples"] == 1
+    assert read["headrace_task_rows", "parked", "roll", "samples"] == 0
+    assert read[("headrace_queue_forgotten_total",)] == 0
     assert read["headrace_policy_version", "actor"] == 1

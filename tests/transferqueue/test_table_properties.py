@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from headrace.transferqueue import Column, QueueError, TableSpec, Task
+from headrace.transferqueue.parking import park, unpark
 from headrace.transferqueue.records import Block, Entry
+from headrace.transferqueue.reissue import lose
 from headrace.transferqueue.table import Table
 
 HOLDERS = st.sampled_from(["a", "b"])
@@ -49,11 +51,12 @@ class QueueMachine(RuleBasedStateMachine):
         self.versions: dict[int, int] = {}
         self.trained: set[int] = set()
         self.dropped: set[int] = set()
+        self.node = ""
         self.live_blocks: list[Block] = []
         self.freed = 0
 
     def entry(self, uids: list[int], column: str, **more: Any) -> Entry:
-        self.live_blocks.append(Block(segment="s", offset=0, length=8))
+        self.live_blocks.append(Block(segment="s", offset=0, length=8, node=self.node))
         return Entry(uids=uids, columns=self.table.bits[column], block=self.live_blocks[-1], **more)
 
     @rule(size=st.integers(1, 3))
@@ -76,6 +79,9 @@ class QueueMachine(RuleBasedStateMachine):
             assert (task, uid) not in self.held, "a row is leased to one holder at a time"
             assert uid not in self.trained | self.dropped
             assert held is not None
+            reads = self.table.flows[task].reads
+            nodes = {block.node for block in held.rows[uid].blocks if block.columns & reads}
+            assert not nodes & self.table.away, "nobody is handed what cannot be read"
             self.held[task, uid] = (held.id, holder)
             if task == "roll":
                 assert version is not None
@@ -95,6 +101,27 @@ class QueueMachine(RuleBasedStateMachine):
         else:
             return
         del self.held[task, uid]
+
+    @rule(node=st.sampled_from(["", "b"]))
+    def write_on(self, node: str) -> None:
+        self.node = node
+
+    @rule()
+    def cut_off_or_bring_back(self) -> None:
+        (unpark if self.table.away else park)(self.table, "b")
+
+    @rule()
+    def lose_the_node(self) -> None:
+        """In memory: what it held is written again, or its rows are dropped."""
+        unpark(self.table, "b")
+        _, dropped = lose(self.table, lambda block: block.node == "b", "node b was lost")
+        self.dropped.update(dropped)
+        rows, flows = self.table.shelf.rows, self.table.flows
+        self.held = {
+            (task, uid): lease
+            for (task, uid), lease in self.held.items()
+            if uid in rows and rows[uid].leased & flows[task].bit
+        }
 
     @rule(holder=HOLDERS)
     def evict(self, holder: str) -> None:
