@@ -31,6 +31,7 @@ def test_without_a_bound_the_gate_never_closes() -> None:
 
 
 def test_capacity_after_a_restart_at_version_100_is_12_and_not_412() -> None:
+    """A08."""
     window = Window(units_per_step=4, staleness=2, first_step=100)
     assert window.capacity(100) == 12
     assert window.consumed == 400
