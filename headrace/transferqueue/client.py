@@ -28,7 +28,6 @@ from headrace.transferqueue.errors import (
     WriteConflict,
 )
 from headrace.transferqueue.payload.gather import gather
-from headrace.transferqueue.payload.safety import Safety
 from headrace.transferqueue.payload.writing import SegmentWriter
 from headrace.transferqueue.reading import BlockReader
 from headrace.transferqueue.records import Publication
@@ -65,7 +64,6 @@ class Client:
         self._held: dict[int, tuple[str, set[int]]] = {}
         self._connection: Connection
         self._writer: SegmentWriter
-        self._safety: Safety
         self._reader: BlockReader
 
     @classmethod
@@ -102,10 +100,8 @@ class Client:
         directory = Path(hello["directory"])
         identity = client._connection.identity.hex()
         durable = hello["durable"]
-        client._writer = SegmentWriter(
-            directory, identity, checksums=durable, reuse=not durable and not node, fault=fault
-        )
-        client._safety = Safety(directory, sync=hello["sync"])
+        options = {"checksums": durable, "sync": hello["sync"], "reuse": not durable and not node}
+        client._writer = SegmentWriter(directory, identity, **options, fault=fault)
         client._reader = BlockReader(
             node, directory, client._connection, context=context, keys=keys, watched=not durable
         )
@@ -326,7 +322,6 @@ class Client:
         self, batch: pa.RecordBatch, fields: Mapping[str, Any], *, known_same: bool
     ) -> dict[str, Any]:
         place = self._writer.append(batch)
-        self._safety.secure(place.segment)
         where = {name: getattr(place, name) for name in ("segment", "offset", "length", "checksum")}
         try:
             answer = await self._connection.request("put", {**fields, **where, "known_same": known_same})

@@ -25,20 +25,14 @@ def _sync(path: Path, flags: int) -> None:
 
 
 class Safety:
-    """A client's own part of `fsync: always`, for segments that the controller cannot reach.
+    """A client's own part of `fsync: always`, for segments that the controller cannot reach."""
 
-    `sync` False: nothing is done.
-    """
-
-    def __init__(self, directory: Path, *, sync: bool) -> None:
-        self._on = sync
+    def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._named = ""
 
     def secure(self, segment: str) -> None:
         """Returns once what was written to the segment is safe."""
-        if not self._on:
-            return
         sync_files(self._directory, [segment])
         if segment != self._named:
             sync_names(self._directory)

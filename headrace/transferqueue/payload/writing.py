@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from headrace.transferqueue.errors import PayloadError
 from headrace.transferqueue.payload.files import ALIGNMENT, PayloadFile
+from headrace.transferqueue.payload.safety import Safety
 from headrace.transferqueue.payload.segments import SPARE, Reference, segment_name
 
 SEGMENT_BYTES = 32 << 20
@@ -36,9 +37,9 @@ _OPEN_BYTES = 256 << 20
 class SegmentWriter:
     """Appends blocks to the newest segment of one client; begins another when it is full.
 
-    `reuse`: spares are looked for, and files are kept mapped to be written again. `fault` is called at
-    "payload begun", before the last half of a block is written, and at "payload written": a test may end the
-    process there.
+    `sync`: a block is safe from a loss of power once it is written. `reuse`: spares are looked for, and files
+    are kept mapped to be written again. `fault` is called at "payload begun", before the last half of a block
+    is written, and at "payload written": a test may end the process there.
     """
 
     def __init__(
@@ -48,10 +49,12 @@ class SegmentWriter:
         *,
         segment_bytes: int = SEGMENT_BYTES,
         checksums: bool = False,
+        sync: bool = False,
         reuse: bool = False,
         fault: Callable[[str], object] | None = None,
     ) -> None:
         self._checksums = checksums
+        self._safety = Safety(directory) if sync else None
         self._fault = fault
         self._directory = directory
         self._owner = owner
@@ -78,6 +81,8 @@ class SegmentWriter:
                 file.write(pieces.half(), offset)
                 self._fault("payload begun")
             file.write(pieces.buffers, offset)
+            if self._safety is not None:
+                self._safety.secure(self._name)
         except OSError as error:
             raise PayloadError(
                 f"{self._directory} has no room for {pieces.length} more bytes: {error}; lower the "
