@@ -14,7 +14,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "dataflow": {"transferqueue", "algorithms", "services"},
 }
 
-ROLES = ("source", "rollout", "reward", "reference", "trainer")
+ROLES = ("source", "rollout", "reward", "reference", "teacher", "critic", "trainer")
 
 
 def imported_modules(path: Path) -> set[str]:

@@ -58,7 +58,7 @@ class Graph:
         self._nodes: dict[str, NodeSpec] = {}
 
     def policy(self, name: str, *, model: str, **options: Any) -> Policy:
-        """A trainable model; `options` are the keys of PolicyOptions."""
+        """A model; `options` are the keys of PolicyOptions."""
         problems: list[Problem] = []
         made = policy_from_tree({"model": model, **options}, ("policies", name), problems)
         self._add("policies", self._policies, name, made, problems)
@@ -79,6 +79,14 @@ class Graph:
     def reference(self, inputs: Inputs, *, policy: Policy, name: str = "reference", **options: Any) -> Node:
         """Log-probabilities under the policy's initial weights; `options`: ReferenceOptions."""
         return self._node("reference", name, self._edges(inputs, policy), options)
+
+    def teacher(self, inputs: Inputs, *, policy: Policy, name: str = "teacher", **options: Any) -> Node:
+        """Log-probabilities under a policy that is not trained; `options`: TeacherOptions."""
+        return self._node("teacher", name, self._edges(inputs, policy), options)
+
+    def critic(self, inputs: Inputs, *, policy: Policy, name: str = "critic", **options: Any) -> Node:
+        """Values under a policy that is not trained; `options`: CriticOptions."""
+        return self._node("critic", name, self._edges(inputs, policy), options)
 
     def trainer(self, policy: Policy, *, inputs: Inputs, name: str = "learn", **options: Any) -> Node:
         """Turns whole groups into new versions of `policy`; `options` are the keys of TrainerOptions."""

@@ -29,6 +29,8 @@ class Flow:
     """Of the rollouts that feed the trainer: both sides take log-probabilities under it."""
     max_new_tokens: int
     """Longest answer of those rollouts."""
+    model: str
+    """Of the policy that answers: prompts and answers are tokens of it."""
     no_progress_timeout_s: float
 
 

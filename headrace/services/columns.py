@@ -26,3 +26,9 @@ REWARD = (
 
 REFERENCE = (Column(name="reference_logprobs", dtype="list<float32>", aligned="response"),)
 """Reference: log-probabilities of the response under the initial weights."""
+
+TEACHER = (Column(name="teacher_logprobs", dtype="list<float32>", aligned="response"),)
+"""Teacher: log-probabilities of the response under a policy of its own."""
+
+CRITIC = (Column(name="values", dtype="list<float32>", aligned="response"),)
+"""Critic: the reward expected before each token of the response."""

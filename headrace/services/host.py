@@ -25,6 +25,8 @@ ROLES: dict[str, str] = {
     "rollout": "headrace.services.rollout.service:Rollout",
     "reward": "headrace.services.reward.service:Reward",
     "reference": "headrace.services.reference:Reference",
+    "teacher": "headrace.services.teacher:Teacher",
+    "critic": "headrace.services.critic:Critic",
     "trainer": "headrace.services.trainer.service:Trainer",
 }
 """What serves each kind of node, as `module:class`, imported where it runs."""

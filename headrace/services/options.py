@@ -33,7 +33,7 @@ class OptimizerOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyOptions:
-    """A trainable model."""
+    """A model: one that a trainer trains, a teacher or a critic."""
 
     model: str
     """A recipe's name (tiny-copier, smollm2-135m-instruct), a folder, or a hub id in the local cache."""
@@ -187,11 +187,26 @@ class RewardOptions(Placed):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReferenceOptions(Placed):
-    """Log-probabilities of the answers under the policy's initial weights."""
+class FrozenOptions(Placed):
+    """A model that scores answers and never learns."""
 
     micro_batch_tokens: Count = 8192
     """Tokens per forward pass, prompts counted once per group."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReferenceOptions(FrozenOptions):
+    """Log-probabilities of the answers under the policy's initial weights."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TeacherOptions(FrozenOptions):
+    """Log-probabilities of the answers under a policy that no trainer trains, of the same tokens."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CriticOptions(FrozenOptions):
+    """Values of the answers' tokens under a token classifier of one label, which no trainer trains."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -126,3 +126,35 @@ def test_a_graph_with_errors_has_no_plan() -> None:
         "nodes.prompts: no rollout reads 'prompts'; add one: answers: {kind: rollout, inputs: [prompts], "
         "policy: actor}"
     )
+
+
+def test_a_teacher_hangs_between_the_answers_and_the_trainer() -> None:
+    graph = Graph("distil", steps=1)
+    student = graph.policy("student", model="tiny-copier")
+    teacher = graph.policy("teacher", model="tiny-copier")
+    prompts = graph.source(dataset="copy")
+    answers = graph.rollout(prompts, policy=student)
+    inputs = [answers, graph.reward(answers, verifier="copy"), graph.teacher(answers, policy=teacher)]
+    graph.trainer(student, inputs=inputs, algorithm="opd")
+    assert graph.check() == []
+    assert (
+        graph.draw()
+        == """\
+prompts  (source copy, 8 samples per prompt)
+└─► answers  (rollout student, torch engine)
+    ├─► scores  (reward copy)
+    │   └─► learn
+    ├─► teacher  (teacher teacher)
+    │   └─► learn  (trainer student, opd, 32 prompts per step)
+    └─► learn
+learn ~~ weights of student ~~> answers"""
+    )
+    planned = graph.plan()
+    assert {service.node: service.policy_name for service in planned.services} == {
+        "prompts": "student",
+        "answers": "student",
+        "scores": "student",
+        "teacher": "teacher",
+        "learn": "student",
+    }
+    assert planned.tables["prompts"].policy == "student" and list(planned.rates) == ["student"]

@@ -29,6 +29,7 @@ FLOW = Flow(
     staleness=0.0,
     temperature=1.0,
     max_new_tokens=16,
+    model="tiny-copier",
     no_progress_timeout_s=5.0,
 )
 

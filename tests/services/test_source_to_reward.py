@@ -63,6 +63,7 @@ def context(client: Client, node: str, options: Any, model: str, tmp_path: Path)
         staleness=0.0,
         temperature=1.0,
         max_new_tokens=16,
+        model="tiny-copier",
         no_progress_timeout_s=30.0,
     )
     return Context(

@@ -9,6 +9,13 @@ from headrace.dataflow.planning.roles import reads, writers_of, writes
 from headrace.dataflow.planning.topology import tables, upstream
 from headrace.services.options import TrainerOptions
 
+READERS = {
+    "reference": "set the trainer's kl_coef above 0",
+    "teacher": "give the trainer an algorithm that learns from one, such as opd,",
+    "critic": "set the trainer's advantage to gae",
+}
+"""How a trainer comes to read what a model scores, by the kind of the scorer."""
+
 
 def check_columns(spec: GraphSpec) -> Iterator[Problem]:
     """Missing, doubly written and unread columns."""
@@ -32,6 +39,8 @@ def _missing(spec: GraphSpec) -> Iterator[Problem]:
 def _lacks(spec: GraphSpec, name: str, kind: str, columns: list[str]) -> Problem:
     reader = spec.nodes[name]
     who = f"a {reader.kind}" + (" whose kl_coef is above 0" if kind == "reference" else "")
+    if kind in ("teacher", "critic") and isinstance(reader.options, TrainerOptions):
+        who = reader.options.algorithm.kind
     others = [other for other, candidate in spec.nodes.items() if candidate.kind == kind]
     way_out = f"add '{others[0]}' to the inputs" if others else f"add a {kind} node and name it in the inputs"
     if kind == "reference":
@@ -77,11 +86,12 @@ def _unread(spec: GraphSpec) -> Iterator[Problem]:
         for name in members:
             made = [column.name for column in writes(spec.nodes[name])]
             unread = [column for column in made if column not in read]
-            if unread and spec.nodes[name].kind == "reference":
+            kind = spec.nodes[name].kind
+            if unread and kind in READERS:
                 yield Problem(
                     path=("nodes", name),
-                    wrong=f"a reference without effect: nobody reads {listing(unread)}",
-                    way_out="remove the node, or set the trainer's kl_coef above 0 and name it in its inputs",
+                    wrong=f"a {kind} without effect: nobody reads {listing(unread)}",
+                    way_out=f"remove the node, or {READERS[kind]} and name it in its inputs",
                 )
             elif unread:
                 yield Problem(

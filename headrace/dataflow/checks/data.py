@@ -9,6 +9,7 @@ from typing import Any
 from headrace.dataflow.language.problems import Path, Problem, listing, suggestion
 from headrace.dataflow.language.spec import GraphSpec
 from headrace.services.models import exists
+from headrace.services.models.value import fault
 from headrace.services.options import (
     CopyData,
     JsonlData,
@@ -24,8 +25,9 @@ GYM_MISSING = "pip install reasoning-gym, or name another one"
 
 def check_outside(spec: GraphSpec) -> Iterator[Problem]:
     """Models, data sets and verifiers that cannot be had."""
+    critics = {node.policy for node in spec.of_kind("critic").values()}
     for name, policy in spec.policies.items():
-        if reason := exists(policy.model):
+        if reason := exists(policy.model) or (fault(policy.model) if name in critics else None):
             wrong, _, way_out = reason.partition("; ")
             yield Problem(
                 path=("policies", name, "model"), wrong=wrong, way_out=way_out or "name another one"

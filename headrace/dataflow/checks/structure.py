@@ -73,7 +73,7 @@ def _roles_filled(spec: GraphSpec, table: str, members: tuple[str, ...]) -> Iter
 
 
 def check_policies(spec: GraphSpec) -> Iterator[Problem]:
-    """A trainer trains the policy that made its rows, and every policy is used."""
+    """A trainer trains the policy that made its rows, nobody a teacher's, and every policy is used."""
     used = {node.policy for node in spec.nodes.values()}
     for name in spec.policies:
         if name not in used:
@@ -83,6 +83,7 @@ def check_policies(spec: GraphSpec) -> Iterator[Problem]:
                 way_out="remove it, or name it in a node",
                 severity="warning",
             )
+    yield from _frozen(spec)
     for members in tables(spec).values():
         makers = {name: spec.nodes[name].policy for name in members if spec.nodes[name].kind == "rollout"}
         for name in members:
@@ -95,6 +96,24 @@ def check_policies(spec: GraphSpec) -> Iterator[Problem]:
                     allowed=listing(map(str, makers.values())),
                     way_out=f"write policy: {made_by}",
                 )
+
+
+def _frozen(spec: GraphSpec) -> Iterator[Problem]:
+    trainers = {node.policy: name for name, node in spec.of_kind("trainer").items()}
+    for name, node in spec.of_kind("teacher", "critic").items():
+        if node.policy in trainers:
+            yield Problem(
+                path=("nodes", name, "policy"),
+                wrong=f"a {node.kind}'s weights stay as they are, and {trainers[node.policy]} trains "
+                f"'{node.policy}'",
+                allowed=listing(policy for policy in spec.policies if policy not in trainers),
+                way_out=f"add a policy for the {node.kind} that no trainer names"
+                + (
+                    f"; a reference scores under what '{node.policy}' started from"
+                    if node.kind == "teacher"
+                    else ""
+                ),
+            )
 
 
 def _unknown(what: str, name: str, known: Mapping[str, object], path: Path) -> Problem:

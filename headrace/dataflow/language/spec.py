@@ -9,29 +9,41 @@ from typing import Annotated, Any, Final, Literal
 
 from headrace.algorithms.bounds import Count, Natural, Positive, Range
 from headrace.services.options import (
+    CriticOptions,
     PolicyOptions,
     QueueOptions,
     ReferenceOptions,
     RewardOptions,
     RolloutOptions,
     SourceOptions,
+    TeacherOptions,
     TrainerOptions,
 )
 
-NodeKind = Literal["source", "rollout", "reward", "reference", "trainer"]
-NodeOptions = SourceOptions | RolloutOptions | RewardOptions | ReferenceOptions | TrainerOptions
+NodeKind = Literal["source", "rollout", "reward", "reference", "teacher", "critic", "trainer"]
+NodeOptions = (
+    SourceOptions
+    | RolloutOptions
+    | RewardOptions
+    | ReferenceOptions
+    | TeacherOptions
+    | CriticOptions
+    | TrainerOptions
+)
 
 OPTIONS: Final[dict[NodeKind, type[Any]]] = {
     "source": SourceOptions,
     "rollout": RolloutOptions,
     "reward": RewardOptions,
     "reference": ReferenceOptions,
+    "teacher": TeacherOptions,
+    "critic": CriticOptions,
     "trainer": TrainerOptions,
 }
 """Every kind of node and the class of its options."""
 
-WITH_INPUTS: Final[frozenset[NodeKind]] = frozenset({"rollout", "reward", "reference", "trainer"})
-WITH_POLICY: Final[frozenset[NodeKind]] = frozenset({"rollout", "reference", "trainer"})
+WITH_INPUTS: Final[frozenset[NodeKind]] = frozenset(set(OPTIONS) - {"source"})
+WITH_POLICY: Final[frozenset[NodeKind]] = frozenset(set(OPTIONS) - {"source", "reward"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,7 +85,7 @@ class GraphSpec:
     queue: QueueOptions = field(default_factory=QueueOptions)
     """How rows are kept."""
     policies: dict[str, PolicyOptions] = field(default_factory=dict)
-    """The trainable models, by name."""
+    """The models, by name."""
     nodes: dict[str, NodeSpec] = field(default_factory=dict)
     """The services, by name, in any order."""
 

@@ -45,7 +45,7 @@ def describe(node: NodeSpec) -> str:
             batch = f"{options.prompts_per_step} prompts per step"
             what = f"trainer {node.policy}, {options.algorithm.kind}, {batch}"
         case _:
-            what = f"reference {node.policy}"
+            what = f"{node.kind} {node.policy}"
     return what if options.replicas == 1 else f"{what}, {options.replicas} replicas"
 
 

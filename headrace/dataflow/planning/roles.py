@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from headrace.dataflow.language.spec import NodeKind, NodeSpec
-from headrace.services.columns import PROMPT, REFERENCE, RESPONSE, REWARD
+from headrace.services.columns import CRITIC, PROMPT, REFERENCE, RESPONSE, REWARD, TEACHER
 from headrace.services.options import TrainerOptions
 from headrace.transferqueue.schema import Column, TaskKind
 
@@ -29,6 +29,8 @@ ROLES: Final[dict[NodeKind, Role]] = {
     ),
     "reward": Role(reads=("example", "response_ids"), writes=REWARD),
     "reference": Role(reads=("prompt_ids", "response_ids"), writes=REFERENCE, computes=True),
+    "teacher": Role(reads=("prompt_ids", "response_ids"), writes=TEACHER, computes=True),
+    "critic": Role(reads=("prompt_ids", "response_ids"), writes=CRITIC, computes=True),
     "trainer": Role(
         reads=(
             *("prompt_ids", "response_ids", "logprobs", "versions", "loss_mask", "finish_reason"),

@@ -5,10 +5,11 @@ from pathlib import Path
 
 from headrace.dataflow.language.spec import GraphSpec
 from headrace.dataflow.planning.plan import Plan, ServicePlan
+from headrace.dataflow.planning.topology import policy_of
 from headrace.services.base import Flow
 from headrace.services.host import Assignment
 
-START_ORDER = ("trainer", "rollout", "reference", "reward", "source")
+START_ORDER = ("trainer", "rollout", "reference", "teacher", "critic", "reward", "source")
 """The trainer first: its model takes longest to load, and all wait for its first weights."""
 
 
@@ -48,6 +49,7 @@ def _assignment(
         staleness=spec.staleness,
         temperature=batch.temperature,
         max_new_tokens=batch.max_new_tokens,
+        model=spec.policies[policy_of(spec, service.table)].model,
         no_progress_timeout_s=spec.no_progress_timeout_s,
     )
     return Assignment(

@@ -13,7 +13,15 @@ from headrace.services.models.base import LoadedModel, Recipe
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-__all__ = ["RECIPES", "LoadedModel", "exists", "load", "load_tokenizer"]
+__all__ = [
+    "RECIPES",
+    "LoadedModel",
+    "check_same_tokens",
+    "config_file",
+    "exists",
+    "load",
+    "load_tokenizer",
+]
 
 RECIPES: dict[str, Recipe] = {
     "tiny-copier": tiny_copier,
@@ -25,7 +33,7 @@ def exists(model: str) -> str | None:
     """None if `load(model)` can find the model, else what is wrong and the ways out."""
     if model in RECIPES:
         return RECIPES[model].missing()
-    if (Path(model) / "config.json").is_file() or _is_cached(model):
+    if config_file(model) is not None:
         return None
     where = "a folder without config.json" if Path(model).is_dir() else "neither a recipe nor a folder"
     return (
@@ -69,9 +77,24 @@ def load_tokenizer(model: str) -> "PreTrainedTokenizerBase":
     return AutoTokenizer.from_pretrained(model, local_files_only=True)
 
 
-def _is_cached(model: str) -> bool:
+def check_same_tokens(model: str, other: str) -> None:
+    """Raises ValueError where a token of `other` has another id, or none, in `model`."""
+    if model == other:
+        return
+    own, asked = load_tokenizer(model).get_vocab(), load_tokenizer(other).get_vocab()
+    odd = sorted(token for token, number in asked.items() if own.get(token) != number)
+    if odd:
+        raise ValueError(
+            f"{len(odd)} of the {len(asked)} tokens of {other!r} have another id or none in {model!r}, such "
+            f"as {odd[0]!r}; a model can only score answers of its own tokens: choose one of the same family"
+        )
+
+
+def config_file(model: str) -> Path | None:
+    """The config.json of a folder, or of a hub id in the cache; None where there is none."""
+    own = Path(model) / "config.json"
     snapshots = _hub_cache() / f"models--{model.replace('/', '--')}" / "snapshots"
-    return any(snapshots.glob("*/config.json"))
+    return own if own.is_file() else next(snapshots.glob("*/config.json"), None)
 
 
 def _hub_cache() -> Path:

@@ -4,6 +4,7 @@ Only the positions that predict an answer token pass through the output layer: n
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,9 +24,7 @@ class PackedModel:
         """`temperature` is that of the sampling. Raises ValueError where it is not above 0."""
         if not temperature > 0:
             raise ValueError(f"temperature is {temperature}; log-probabilities need one above 0")
-        register()
-        model.set_attn_implementation(NAME)
-        self.model = model.eval()
+        self.model = prepared(model)
         self._temperature = temperature
 
     def logprobs(self, pack: Pack) -> torch.Tensor:
@@ -40,27 +39,41 @@ class PackedModel:
 
     def _logits(self, pack: Pack) -> tuple[torch.Tensor, torch.Tensor]:
         """Logits [T, V] that predict the answer tokens, and those tokens [T]."""
-        model, device = self.model, self.model.device
-        attention = Attention(plan(pack.trees, device=device, dtype=model.dtype))
-        size = len(pack.input_ids)
-        logits_TV = model(
-            input_ids=_row(pack.input_ids, device),
-            position_ids=_row(pack.position_ids, device),
-            attention_mask=torch.zeros((), device=device).expand(1, 1, size, size),
-            shared_prefix=attention,
-            logits_to_keep=torch.from_numpy(pack.scored_from).to(device),
-            use_cache=False,
-        ).logits[0]
-        self._check_layers(attention.layers)
+        device = self.model.device
+        kept = torch.from_numpy(pack.scored_from).to(device)
+        logits_TV = forward(self.model, pack, logits_to_keep=kept)
         return logits_TV, torch.from_numpy(pack.targets).to(device)
 
-    def _check_layers(self, layers: int) -> None:
-        expected = self.model.config.get_text_config().num_hidden_layers
-        if layers != expected:
-            raise ValueError(
-                f"{layers} of the {expected} layers of {type(self.model).__name__} went through the "
-                "attention interface of transformers; packed scoring needs all: use a model that supports it"
-            )
+
+def prepared(model: PreTrainedModel) -> PreTrainedModel:
+    """`model` itself, its attention the shared-prefix one and its dropout off, as `forward` asks."""
+    register()
+    model.set_attn_implementation(NAME)
+    return model.eval()
+
+
+def forward(model: PreTrainedModel, pack: Pack, **options: Any) -> torch.Tensor:
+    """Logits [N, ...] of a pack's tokens, or of those that `options` keep.
+
+    Raises ValueError where a layer's attention took no notice of the pack.
+    """
+    device, size = model.device, len(pack.input_ids)
+    attention = Attention(plan(pack.trees, device=device, dtype=model.dtype))
+    logits_N = model(
+        input_ids=_row(pack.input_ids, device),
+        position_ids=_row(pack.position_ids, device),
+        attention_mask=torch.zeros((), device=device).expand(1, 1, size, size),
+        shared_prefix=attention,
+        use_cache=False,
+        **options,
+    ).logits[0]
+    expected = model.config.get_text_config().num_hidden_layers
+    if attention.layers != expected:
+        raise ValueError(
+            f"{attention.layers} of the {expected} layers of {type(model).__name__} went through the "
+            "attention interface of transformers; packed scoring needs all: use a model that supports it"
+        )
+    return logits_N
 
 
 def token_logprobs(logits: torch.Tensor, targets: torch.Tensor, *, temperature: float) -> torch.Tensor:

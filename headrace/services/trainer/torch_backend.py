@@ -108,7 +108,9 @@ class TorchBackend:
     def logprobs(
         self, prompt_ids: Sequence[np.ndarray], response_ids: Sequence[np.ndarray], groups: np.ndarray
     ) -> list[np.ndarray]:
-        return score(self._packed, prompt_ids, response_ids, groups, max_tokens=self._micro_batch_tokens)
+        return score(
+            self._packed.logprobs, prompt_ids, response_ids, groups, max_tokens=self._micro_batch_tokens
+        )
 
     def weights(self) -> dict[str, torch.Tensor]:
         once = dict(self._model.named_parameters())

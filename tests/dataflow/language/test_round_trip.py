@@ -14,6 +14,7 @@ from headrace.dataflow.language.tree import from_tree, to_tree
 from headrace.services.options import (
     CopyData,
     CopyVerifier,
+    CriticOptions,
     JsonlData,
     OptimizerOptions,
     PolicyOptions,
@@ -23,6 +24,7 @@ from headrace.services.options import (
     RewardOptions,
     RolloutOptions,
     SourceOptions,
+    TeacherOptions,
     TrainerOptions,
 )
 
@@ -65,7 +67,11 @@ rollouts = st.builds(
     **placed,
 )
 rewards = st.builds(RewardOptions, verifier=verifiers, max_error_rate=shares, **placed)
-references = st.builds(ReferenceOptions, micro_batch_tokens=counts, **placed)
+scorers = {
+    "reference": st.builds(ReferenceOptions, micro_batch_tokens=counts, **placed),
+    "teacher": st.builds(TeacherOptions, micro_batch_tokens=counts, **placed),
+    "critic": st.builds(CriticOptions, micro_batch_tokens=counts, **placed),
+}
 algorithms = (
     st.builds(GrpoOptions, clip_low=shares, kl_coef=st.floats(0, 10), sequence_length=st.none() | counts)
     | st.builds(GspoOptions, advantage=st.sampled_from(["group_mean", "gae"]), gae_whiten=st.booleans())
@@ -80,7 +86,7 @@ policies = st.builds(PolicyOptions, model=texts, optimizer=optimizers)
 @st.composite
 def nodes(draw: st.DrawFn) -> NodeSpec:
     inputs = tuple(draw(st.lists(names, min_size=1, max_size=3)))
-    policy = draw(names)
+    policy, scorer = draw(names), draw(st.sampled_from(sorted(scorers)))
     return draw(
         st.builds(NodeSpec, kind=st.just("source"), options=sources)
         | st.builds(NodeSpec, kind=st.just("reward"), inputs=st.just(inputs), options=rewards)
@@ -93,10 +99,10 @@ def nodes(draw: st.DrawFn) -> NodeSpec:
         )
         | st.builds(
             NodeSpec,
-            kind=st.just("reference"),
+            kind=st.just(scorer),
             inputs=st.just(inputs),
             policy=st.just(policy),
-            options=references,
+            options=scorers[scorer],
         )
         | st.builds(
             NodeSpec,
@@ -145,6 +151,10 @@ def rebuild(
             graph.rollout(handles, policy=served, name=name, **options)
         case "reference":
             graph.reference(handles, policy=served, name=name, **options)
+        case "teacher":
+            graph.teacher(handles, policy=served, name=name, **options)
+        case "critic":
+            graph.critic(handles, policy=served, name=name, **options)
         case _:
             graph.trainer(served, inputs=handles, name=name, **options)
 

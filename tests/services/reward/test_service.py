@@ -71,6 +71,7 @@ async def started(options: RewardOptions, tmp_path: Path) -> tuple[Reward, Spoke
         staleness=0.0,
         temperature=1.0,
         max_new_tokens=16,
+        model="tiny-copier",
         no_progress_timeout_s=5.0,
     )
     context = Context(

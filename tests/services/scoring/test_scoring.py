@@ -40,7 +40,11 @@ def test_packed_logprobs_equal_those_of_a_padded_batch(
     with torch.no_grad():
         expected = naive_logprobs(copy.deepcopy(model), prompts, responses, temperature)
     scores = score(
-        PackedModel(model, temperature=temperature), prompts, responses, groups, max_tokens=max_tokens
+        PackedModel(model, temperature=temperature).logprobs,
+        prompts,
+        responses,
+        groups,
+        max_tokens=max_tokens,
     )
     for got, want in zip(scores, expected, strict=True):
         np.testing.assert_allclose(got, want.numpy(), rtol=0, atol=tolerance)
@@ -88,7 +92,7 @@ def test_long_samples_are_scored_exactly_too() -> None:
     prompts, responses, groups = ragged(groups=2, samples=6, prompt=120, answer=90)
     with torch.no_grad():
         expected = naive_logprobs(copy.deepcopy(model), prompts, responses, 1.0)
-    scores = score(PackedModel(model, temperature=1.0), prompts, responses, groups, max_tokens=8192)
+    scores = score(PackedModel(model, temperature=1.0).logprobs, prompts, responses, groups, max_tokens=8192)
     for got, want in zip(scores, expected, strict=True):
         np.testing.assert_allclose(got, want.numpy(), rtol=0, atol=1e-12)
 
@@ -126,14 +130,14 @@ def test_dropout_is_off() -> None:
     model.train()
     prompts, responses, groups = ragged(groups=2, samples=2, prompt=5, answer=4)
     packed = PackedModel(model, temperature=1.0)
-    first, second = (score(packed, prompts, responses, groups, max_tokens=100) for _ in range(2))
+    first, second = (score(packed.logprobs, prompts, responses, groups, max_tokens=100) for _ in range(2))
     assert all(np.array_equal(a, b) for a, b in zip(first, second, strict=True))
 
 
 def test_an_empty_answer_has_no_scores() -> None:
     prompt, empty = np.array([1, 2]), np.array([], dtype=np.int32)
     packed = PackedModel(llama(), temperature=1.0)
-    scores = score(packed, [prompt, prompt], [empty, prompt], np.zeros(2, dtype=int), max_tokens=9)
+    scores = score(packed.logprobs, [prompt, prompt], [empty, prompt], np.zeros(2, dtype=int), max_tokens=9)
     assert [len(values) for values in scores] == [0, 2]
 
 
@@ -150,7 +154,7 @@ def test_a_window_shorter_than_a_sample_is_refused() -> None:
     packed = PackedModel(MistralForCausalLM(config), temperature=1.0)
     ids = np.arange(4)
     with pytest.raises(ValueError, match="window of 4 tokens and the longest sample has 7"):
-        score(packed, [ids], [ids], np.array([0]), max_tokens=100)
+        score(packed.logprobs, [ids], [ids], np.array([0]), max_tokens=100)
 
 
 @pytest.mark.parametrize("temperature", [0.0, -1.0, math.nan])

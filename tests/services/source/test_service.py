@@ -72,6 +72,7 @@ def context(table: Table, options: SourceOptions, tmp_path: Path, **changes: Any
         staleness=0.0,
         temperature=1.0,
         max_new_tokens=16,
+        model="tiny-copier",
         no_progress_timeout_s=5.0,
     )
     made = Context(

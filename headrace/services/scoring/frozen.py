@@ -1,0 +1,70 @@
+"""A scorer under weights that never change: what reference, teacher and critic have in common.
+
+The model runs in one thread: leases are scored one after another while the event loop stays free.
+"""
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import AsyncGenerator
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from headrace.services.base import Context, Output
+from headrace.services.options import FrozenOptions
+from headrace.transferqueue import Rows
+
+if TYPE_CHECKING:
+    from headrace.services.scoring.score import TokenScores
+
+CAPACITY_ROWS = 256
+
+
+class FrozenScorer(ABC):
+    """Writes one number for each answer token, from the model that a subclass loads."""
+
+    capacity = CAPACITY_ROWS
+    column: ClassVar[str]
+    """The column that it writes."""
+    _scores: "TokenScores"
+
+    def __init__(self) -> None:
+        self._compute = ThreadPoolExecutor(1, thread_name_prefix=type(self).__name__.lower())
+
+    @abstractmethod
+    def open_model(self, context: Context) -> "TokenScores":
+        """The model's scores of a pack; called once, in the thread that scores."""
+
+    async def setup(self, context: Context) -> None:
+        self._options: FrozenOptions = context.options
+        self._scores = await asyncio.get_running_loop().run_in_executor(self._compute, self.open_model, context)
+
+    async def process(self, rows: Rows) -> AsyncGenerator[Output, None]:
+        """One output for all rows, with the one column."""
+        scored = await asyncio.get_running_loop().run_in_executor(self._compute, self._score, rows)
+        yield Output(uids=rows.uids, columns={self.column: scored})
+
+    def _score(self, rows: Rows) -> list[np.ndarray]:
+        from headrace.services.scoring.score import score
+
+        return score(
+            self._scores,
+            rows["prompt_ids"],
+            rows["response_ids"],
+            rows.groups,
+            max_tokens=self._options.micro_batch_tokens,
+        )
+
+    async def close(self) -> None:
+        """Waits for the lease that is being scored; those behind it are not begun."""
+        await asyncio.to_thread(self._compute.shutdown, cancel_futures=True)
+
+
+def policy_scores(context: Context) -> "TokenScores":
+    """Log-probabilities under the model of the node's policy as it was before any training."""
+    from headrace.services.models import load
+    from headrace.services.scoring.model import PackedModel
+
+    loaded = load(context.policy.model, dtype=context.policy.dtype, seed=context.seed)
+    return PackedModel(loaded.model, temperature=context.flow.temperature).logprobs
