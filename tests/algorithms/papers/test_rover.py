@@ -2,8 +2,8 @@
 
 A tree of three tokens with three choices each; three of the 27 answers are right, one below each first token.
 Values are tabular: a table of Q stands where a language model has its log-ratio. The published check asks
-for the entropy over right answers; that it stays near uniform needs right answers that are spread evenly, since
-a softmax over values prefers the branch that holds more of them.
+for the entropy over right answers; that it stays near uniform needs right answers that are spread evenly: a
+softmax over values prefers the branch that holds more of them.
 """
 
 import itertools
