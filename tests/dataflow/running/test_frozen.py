@@ -36,7 +36,9 @@ def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(("kind", "algorithm"), [("teacher", "opd"), ("critic", "sao")])
+@pytest.mark.parametrize(
+    ("kind", "algorithm"), [("teacher", "opd"), ("teacher", "atod"), ("critic", "sao"), ("critic", "ppo")]
+)
 def test_the_trainer_learns_from_what_a_frozen_model_says(
     tmp_path: Path, shared: Path, kind: str, algorithm: str
 ) -> None:
