@@ -74,10 +74,10 @@ class History:
         return step in self._again and row.uid in self._again[step].ends
 
     def forget(self, row: Row) -> None:
-        """The row was dropped; a step that loses one takes others in its place."""
-        for step, made in list(self._again.items()):
-            if row in made.rows:
-                del self._again[step]
+        """The row left for good; a step that loses one takes others in its place, and so do later ones."""
+        steps = [step for step, made in self._again.items() if row in made.rows]
+        if steps:
+            self.fork(min(steps))
 
     def kept(self) -> Iterator[Row]:
         """Rows that have left the table and may come back."""

@@ -315,6 +315,7 @@ class Table:
             self._finish(flow, [row])
         else:
             self._remove(row)
+            self.history.forget(row)
             self.ledger.put_in_quarantine(row.uid, f"{flow.task.name}: {reason}")
         return False
 

@@ -25,6 +25,7 @@ class MortalQueue:
     def __init__(self, directory: Path, *, state_every_bytes: int = 20_000) -> None:
         self.directory = directory
         self.state_every_bytes = state_every_bytes
+        self.lines_are_up = True
         self.now = 0.0
         self.asked = self.crashes = 0
         self._ids = itertools.count(1)
@@ -35,7 +36,7 @@ class MortalQueue:
 
     def _start(self) -> None:
         self.replies: dict[int, bytes] = {}
-        self.hub = Hub(self.directory, OPERATIONS, self._deliver)
+        self.hub = Hub(self.directory, OPERATIONS, self._deliver, reaches=lambda client: self.lines_are_up)
         self.chronicle = Chronicle(self.directory, fsync="never", state_every_bytes=self.state_every_bytes)
         self.recovered = self.chronicle.recover(self.hub)
         self.hub.custody.sweep()

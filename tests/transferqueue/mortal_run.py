@@ -29,6 +29,8 @@ class Run:
         self.dropped: set[int] = set()
         self.steps: list[list[int]] = []
         self.recorded: dict[int, list[int]] = {}
+        self.changed: set[int] = set()
+        """Recorded steps that cannot be made again as they were: a row was quarantined."""
         self.covered = 0
         self.checksums: dict[int, int] = {}
         self.batch: list[int] = []
@@ -146,7 +148,9 @@ class Run:
             uids = unpack_ints(body["uids"])
             self.leases[body["lease"]] = ("t", "learn", uids)
             self.batch += uids
-        again = self.recorded.get(step)
+        gone = [s for s, uids in self.recorded.items() if any(map(self.table.ledger.is_gone, uids))]
+        self.changed |= {each for each in self.recorded if gone and each >= min(gone)}
+        again = None if step in self.changed else self.recorded.get(step)
         if again is not None:
             assert self.batch == again[: len(self.batch)], "the same batch in the same order"
         units = len({self.table.shelf.rows[uid].unit.__hash__() for uid in self.batch})
@@ -165,6 +169,7 @@ class Run:
             )
         self.steps.append(uids)
         self._forget("learn")
+        self.changed.discard(step)
         self.publish(step + 1, again=self.recorded.pop(step, None) is not None)
 
     def publish(self, version: int, *, again: bool) -> None:
@@ -178,6 +183,7 @@ class Run:
         assert body["lost"] == (len(fenced) if differs else None)
         if differs:
             self.recorded.clear()
+            self.changed.clear()
             self.lost |= fenced
             self.dropped |= fenced
             self._forget("roll")
@@ -195,6 +201,7 @@ class Run:
         self._forget("learn")
         self.batch = []
         self.recorded |= dict(enumerate(self.steps[step:], step))
+        self.changed -= set(range(step, len(self.steps)))
         del self.steps[step:]
         if step in self.checksums:
             checksum = f"{step} of {self.checksums[step]}"

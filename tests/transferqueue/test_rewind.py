@@ -85,6 +85,18 @@ def test_going_back_to_the_step_that_is_due_ends_the_leases_of_the_dead(bench: M
     assert b.learn(4) == [4, 5, 6, 7]
 
 
+def test_a_step_that_loses_a_row_to_quarantine_takes_another_and_so_do_later_ones(bench: Make) -> None:
+    table, batches = trained(bench, 2, max_attempts=1)
+    rewind(table.table, "learn", 0)
+    lost = batches[0][0]
+    held = table.table.lease(0.0, "learn", 1, holder="t", version=None)
+    assert next(iter(held.rows)) == lost
+    table.table.release(held.id, [lost], reason="out of memory")
+    assert not table.table.history.is_again(0) and not table.table.history.is_again(1)
+    assert lost in table.table.ledger.quarantine
+    assert set(table.learn()) <= {uid for batch in batches for uid in batch} - {lost}
+
+
 def test_rows_are_freed_once_a_checkpoint_covers_them(bench: Make) -> None:
     b, _ = trained(bench, 2, staleness=0.0)
     assert len(b.table.effects().freed) == 0

@@ -96,6 +96,7 @@ def test_a_client_that_waits_or_holds_a_lease_is_not_forgotten(quiet: Quiet) -> 
 
 def test_a_client_is_forgotten_in_a_replay_where_it_was(tmp_path: Path) -> None:
     queue = MortalQueue(tmp_path)
+    queue.lines_are_up = False
     queue.tick(30.0)
     queue.ask("a", "stats", {})
     queue.tick(31.0)
