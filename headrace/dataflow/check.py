@@ -5,6 +5,7 @@ tables, and then columns, figures, resources and the world outside all together.
 """
 
 from headrace.dataflow.checks.columns import check_columns
+from headrace.dataflow.checks.curricula import check_curricula
 from headrace.dataflow.checks.data import check_outside
 from headrace.dataflow.checks.figures import check_figures
 from headrace.dataflow.checks.resources import check_resources, check_runtime
@@ -23,6 +24,7 @@ def check(spec: GraphSpec, *, cluster: Cluster | None = None) -> list[Problem]:
     problems += check_policies(spec)
     problems += check_columns(spec)
     problems += check_figures(spec)
+    problems += check_curricula(spec)
     problems += check_runtime(spec)
     problems += check_outside(spec)
     if cluster is not None:

@@ -23,6 +23,7 @@ class Flow:
     steps: int
     first_step: int
     samples_per_prompt: int
+    """The most that a prompt gets: rows of the largest group."""
     prompts_per_step: int
     staleness: float
     temperature: float

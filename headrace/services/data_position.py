@@ -44,6 +44,11 @@ class DataPosition:
         return (position for position in positions if position not in self.done)
 
     @property
+    def end(self) -> int:
+        """The first position above all that are used."""
+        return max(self.done, default=self.next - 1) + 1
+
+    @property
     def consumed(self) -> int:
         return self.next + len(self.done)
 

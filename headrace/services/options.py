@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from headrace.algorithms.bounds import Count, Decay, Natural, NonNegative, Positive, Share
+from headrace.algorithms.budgets.options import BudgetOptions, FixedOptions
+from headrace.algorithms.curricula.options import SamplerOptions, UniformOptions
 from headrace.algorithms.options import AlgorithmOptions
 
 
@@ -65,12 +67,17 @@ class CopyData:
     """Copy the letters: 'abca>' is to be answered with 'abca' and the end token."""
 
     kind: Literal["copy"] = "copy"
-    letters: Count = 4
-    """Length of each word."""
+    letters: Count | tuple[Count, ...] = 4
+    """Length of each word; a list: one domain for each length, taken in turn, the first being level 0."""
     alphabet: str = "abcdefghij"
     """Letters drawn from, uniformly."""
     size: Count = 1_000_000
     """Prompts per epoch; each is drawn from its index, so none is stored."""
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """Of the words, one for each domain."""
+        return self.letters if isinstance(self.letters, tuple) else (self.letters,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,14 +85,22 @@ class ReasoningGymData:
     """Procedural tasks of the `reasoning-gym` package, with their own verifiers."""
 
     kind: Literal["reasoning_gym"] = "reasoning_gym"
-    task: str = "basic_arithmetic"
-    """Name of the task set."""
+    task: str | tuple[str, ...] = "basic_arithmetic"
+    """Name of the task set; a list: one domain for each, taken in turn, the first being level 0."""
     size: Count = 2_000
-    """Prompts per epoch."""
+    """Prompts per epoch, of all task sets together."""
     config: dict[str, Any] = field(default_factory=dict)
-    """Keys of the task set's own configuration, e.g. {min_digits: 1}."""
+    """Keys of the task set's own configuration, e.g. {min_digits: 1}; of several, by the task's name."""
     system_prompt: str | None = None
     """System message put before each question; None: the model's own default."""
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """Names of the task sets, one for each domain."""
+        return self.task if isinstance(self.task, tuple) else (self.task,)
+
+    def config_of(self, task: str) -> dict[str, Any]:
+        return self.config.get(task, {}) if isinstance(self.task, tuple) else self.config
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +110,11 @@ class JsonlData:
     kind: Literal["jsonl"] = "jsonl"
     path: str
     """The file."""
+    domain_key: str = "domain"
+    """Key of a prompt's domain, for samplers that choose by it: numbers from the lowest up, names as they
+    first come, the first being level 0."""
+    pass_rate_key: str = "pass_rate"
+    """Key of a prompt's pass rate under the initial policy, from 0 to 1, for what goes by a profile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,13 +169,35 @@ class SourceOptions(Placed):
     dataset: CopyData | ReasoningGymData | JsonlData
     """What the prompts are drawn from."""
     samples_per_prompt: Count = 8
-    """G: answers asked for each prompt; the group over which advantages are normalised."""
+    """G: answers asked for each prompt; the group over which advantages are normalised. With a budget, their
+    mean: a step has prompts_per_step times as many to share out."""
+    sampler: SamplerOptions = field(default_factory=UniformOptions)
+    """Which prompt comes next."""
+    budget: BudgetOptions = field(default_factory=FixedOptions)
+    """How many samples each prompt of a step gets."""
     epochs: Count | None = None
     """Passes over the data; None: as many as the steps need."""
     shuffle: bool = True
     """Draw each epoch in its own order, from the run's seed."""
-    ahead_steps: NonNegative = 2.0
-    """Prompts kept waiting beyond what the staleness admits, in steps."""
+    ahead_steps: NonNegative | None = None
+    """Prompts kept waiting beyond what the staleness admits, in steps; None: 2, or 1 where the sampler or the
+    budget hears of answers. What it hears shows in a step that many, the staleness and two more later."""
+
+    @property
+    def hears(self) -> bool:
+        """Whether answers change what is drawn."""
+        return self.sampler.hears or self.budget.hears
+
+    @property
+    def waiting_steps(self) -> float:
+        """`ahead_steps`, resolved."""
+        if self.ahead_steps is None:
+            return 1.0 if self.hears else 2.0
+        return self.ahead_steps
+
+    def is_fixed_order(self) -> bool:
+        """Whether what is drawn follows from the position alone."""
+        return isinstance(self.sampler, UniformOptions) and isinstance(self.budget, FixedOptions)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

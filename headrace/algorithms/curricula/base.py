@@ -14,7 +14,10 @@ from headrace.algorithms.saved import Saved
 
 class DataSampler(Saved, Protocol):
     def draw(self, count: int) -> np.ndarray:
-        """Indices of the next `count` prompts, int64 [count]. Raises IndexError where the data has ended."""
+        """Indices of the next `count` prompts, int64 [count].
+
+        Raises IndexError, having drawn none, where so many cannot be had: the data has ended, if 1 cannot.
+        """
         ...
 
     def update(self, feedback: Feedback) -> None:

@@ -30,6 +30,11 @@ class DomainSampler(ABC):
         """K, the domains."""
         return self._pools.number
 
+    @property
+    def probabilities(self) -> np.ndarray:
+        """Of each domain at the next draw, float64 [K]."""
+        return self.weights(self._drawn)
+
     @abstractmethod
     def weights(self, position: int) -> np.ndarray:
         """Probability of each domain at draw `position`, float64 [K], summing to 1."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path as FilePath
 from typing import Any
 
+from headrace.dataflow.checks.code import check_code, no_file
 from headrace.dataflow.language.problems import Path, Problem, listing, suggestion
 from headrace.dataflow.language.spec import GraphSpec
 from headrace.services.models import exists
@@ -55,7 +56,7 @@ def _data(dataset: CopyData | ReasoningGymData | JsonlData, path: Path) -> Itera
         yield from _gym(dataset, path)
     elif isinstance(dataset, JsonlData):
         if not FilePath(dataset.path).is_file():
-            yield _no_file(dataset.path, (*path, "path"))
+            yield no_file(dataset.path, (*path, "path"))
         elif size_of(dataset) == 0:
             yield Problem(
                 path=(*path, "path"),
@@ -64,27 +65,50 @@ def _data(dataset: CopyData | ReasoningGymData | JsonlData, path: Path) -> Itera
             )
     elif not dataset.alphabet:
         yield Problem(path=(*path, "alphabet"), wrong="no letters", way_out="give some, e.g. abcdefghij")
+    elif not dataset.lengths:
+        yield Problem(path=(*path, "letters"), wrong="no length", way_out="give some, e.g. [2, 3, 4]")
 
 
 def _gym(dataset: ReasoningGymData, path: Path) -> Iterator[Problem]:
     if importlib.util.find_spec("reasoning_gym") is None:
         yield Problem(path=path, wrong="the package reasoning-gym is not installed", way_out=GYM_MISSING)
         return
+    if not dataset.tasks:
+        yield Problem(path=(*path, "task"), wrong="no task", way_out="name at least one")
+    for task in dataset.tasks:
+        yield from _task(task, dataset, path)
+    if isinstance(dataset.task, tuple):
+        for name in [name for name in dataset.config if name not in dataset.task]:
+            yield Problem(
+                path=(*path, "config", name),
+                wrong=f"'{name}' is none of the tasks",
+                allowed=listing(dataset.task),
+                way_out="write the keys of each task under its name, or remove it",
+            )
+
+
+def _task(task: str, dataset: ReasoningGymData, path: Path) -> Iterator[Problem]:
     sets: dict[str, Any] = importlib.import_module("reasoning_gym.factory").DATASETS
-    if dataset.task not in sets:
+    if task not in sets:
         yield Problem(
             path=(*path, "task"),
-            wrong=f"reasoning-gym has no task '{dataset.task}'",
-            way_out=suggestion(dataset.task, sets, otherwise=f"name one of its {len(sets)} tasks"),
+            wrong=f"reasoning-gym has no task '{task}'",
+            way_out=suggestion(task, sets, otherwise=f"name one of its {len(sets)} tasks"),
         )
         return
-    config = sets[dataset.task][1]
-    known = [name for name in config.__dataclass_fields__ if name not in ("seed", "size")]
-    for key in dataset.config:
+    config, place = (
+        dataset.config_of(task),
+        ("config", task) if isinstance(dataset.task, tuple) else ("config",),
+    )
+    if not isinstance(config, dict):
+        yield Problem(path=(*path, *place), wrong=f"got {config!r}", way_out=f"write {task}: {{key: value}}")
+        return
+    known = [name for name in sets[task][1].__dataclass_fields__ if name not in ("seed", "size")]
+    for key in config:
         if key not in known:
             yield Problem(
-                path=(*path, "config", key),
-                wrong=f"the task {dataset.task} has no key '{key}'",
+                path=(*path, *place, key),
+                wrong=f"the task {task} has no key '{key}'",
                 allowed=listing(known),
                 way_out=suggestion(key, known, otherwise="remove it"),
             )
@@ -95,25 +119,4 @@ def _verifier(verifier: object, path: Path) -> Iterator[Problem]:
         if importlib.util.find_spec("reasoning_gym") is None:
             yield Problem(path=path, wrong="the package reasoning-gym is not installed", way_out=GYM_MISSING)
     elif isinstance(verifier, PythonVerifier):
-        yield from _function(verifier.function, (*path, "function"))
-
-
-def _function(written: str, path: Path) -> Iterator[Problem]:
-    place, colon, name = written.rpartition(":")
-    if not colon or not place or not name.isidentifier():
-        yield Problem(
-            path=path,
-            wrong=f"got '{written}'",
-            allowed="module:function, or path/to/file.py:function",
-            way_out="write the function after a colon",
-        )
-    elif place.endswith(".py") and not FilePath(place).is_file():
-        yield _no_file(place, path)
-
-
-def _no_file(written: str, path: Path) -> Problem:
-    return Problem(
-        path=path,
-        wrong=f"there is no file '{written}'",
-        way_out="give a path from the working directory, or an absolute one",
-    )
+        yield from check_code(verifier.function, (*path, "function"), "function")

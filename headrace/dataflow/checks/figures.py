@@ -3,6 +3,8 @@
 from collections.abc import Iterator
 from math import ceil
 
+from headrace.algorithms.budgets.options import FixedOptions
+from headrace.algorithms.curricula.options import UniformOptions
 from headrace.algorithms.options import DapoOptions
 from headrace.algorithms.options.policy_gradient import PolicyGradient
 from headrace.dataflow.checks.data import size_of
@@ -54,20 +56,23 @@ def _queue_knobs(queue: QueueOptions) -> Iterator[Problem]:
 
 
 def _group_fits(source: SourceOptions, at: Path, rollout: RolloutOptions, reader: Path) -> Iterator[Problem]:
-    if source.samples_per_prompt > rollout.max_concurrent:
+    largest = source.budget.group_sizes(source.samples_per_prompt)[1]
+    if largest > rollout.max_concurrent:
+        key = "samples_per_prompt" if isinstance(source.budget, FixedOptions) else "budget"
         yield Problem(
             path=(*reader, "max_concurrent"),
-            wrong=f"a group of {source.samples_per_prompt} does not fit into {rollout.max_concurrent}",
-            allowed=f"at least {source.samples_per_prompt}",
-            way_out=f"raise max_concurrent, or lower {'.'.join(at)}.samples_per_prompt",
+            wrong=f"a group of {largest} does not fit into {rollout.max_concurrent}",
+            allowed=f"at least {largest}",
+            way_out=f"raise max_concurrent, or lower {'.'.join(at)}.{key}",
         )
 
 
 def _group_credits(source: SourceOptions, at: Path, trainer: TrainerOptions) -> Iterator[Problem]:
-    if source.samples_per_prompt < 2 and trainer.algorithm.compares_group:
+    smallest = source.budget.group_sizes(source.samples_per_prompt)[0]
+    if smallest < 2 and trainer.algorithm.compares_group:
         yield Problem(
-            path=(*at, "samples_per_prompt"),
-            wrong=f"got {source.samples_per_prompt}: {trainer.algorithm.kind} compares the answers of one "
+            path=(*at, "samples_per_prompt" if isinstance(source.budget, FixedOptions) else "budget"),
+            wrong=f"got {smallest}: {trainer.algorithm.kind} compares the answers of one "
             "prompt, so every advantage would be 0",
             allowed="at least 2",
             way_out="ask for more answers, 8 for example",
@@ -78,7 +83,7 @@ def _data_lasts(
     spec: GraphSpec, source: SourceOptions, at: Path, trainer: TrainerOptions
 ) -> Iterator[Problem]:
     size = size_of(source.dataset)
-    if source.epochs is None or size is None:
+    if source.epochs is None or size is None or not isinstance(source.sampler, UniformOptions):
         return
     needed, given = spec.steps * trainer.prompts_per_step, size * source.epochs
     if needed > given:

@@ -68,7 +68,14 @@ def build(
             values[name] = INVALID
             if name not in misspelt:
                 problems.append(_missing(key, path))
-    return INVALID if any(value is INVALID for value in values.values()) else cls(**values)
+    if any(value is INVALID for value in values.values()):
+        return INVALID
+    try:
+        return cls(**values)
+    except ValueError as error:
+        wrong, _, way_out = str(error).partition("; ")
+        problems.append(Problem(path=path, wrong=wrong, way_out=way_out or "make them fit each other"))
+        return INVALID
 
 
 def unknown_keys(tree: Mapping[Any, Any], known: Sequence[str], path: Path, noun: str = "") -> list[Problem]:

@@ -37,6 +37,8 @@ def describe(node: NodeSpec) -> str:
     match options:
         case SourceOptions():
             what = f"source {options.dataset.kind}, {options.samples_per_prompt} samples per prompt"
+            if not options.is_fixed_order():
+                what += f", drawn by {options.sampler.kind}, budget {options.budget.kind}"
         case RolloutOptions():
             what = f"rollout {node.policy}, {options.engine} engine"
         case RewardOptions():

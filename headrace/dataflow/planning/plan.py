@@ -23,6 +23,8 @@ from headrace.services.options import (
     SourceOptions,
     TrainerOptions,
 )
+from headrace.services.source.hearing import READS, task_name
+from headrace.services.source.stream import MAX_PROMPTS_PER_PUT
 from headrace.transferqueue.schema import Column, TableSpec, Task
 
 UNBOUNDED_STEPS = 4.0
@@ -61,6 +63,9 @@ class StepPlan:
     """The arithmetic of one training step of a table."""
 
     samples_per_prompt: int
+    """Mean over a step's prompts; where the budget follows from the prompts, the most."""
+    smallest_group: int
+    largest_group: int
     prompts_per_step: int
     samples_per_step: int
     rows_in_flight: int
@@ -191,12 +196,15 @@ def _batch(spec: GraphSpec, members: tuple[str, ...]) -> StepPlan:
     source = _options(spec, members, SourceOptions)
     trainer = _options(spec, members, TrainerOptions)
     rollout = _options(spec, members, RolloutOptions)
-    samples = source.samples_per_prompt * trainer.prompts_per_step
+    smallest, largest = source.budget.group_sizes(source.samples_per_prompt)
+    samples = source.samples_per_prompt if source.budget.spends_budget else largest
     return StepPlan(
-        samples_per_prompt=source.samples_per_prompt,
+        samples_per_prompt=samples,
+        smallest_group=smallest,
+        largest_group=largest,
         prompts_per_step=trainer.prompts_per_step,
-        samples_per_step=samples,
-        rows_in_flight=_whole_groups(1 + _ahead(spec), source, trainer),
+        samples_per_step=samples * trainer.prompts_per_step,
+        rows_in_flight=math.ceil((1 + _ahead(spec)) * trainer.prompts_per_step) * samples,
         temperature=rollout.temperature,
         max_new_tokens=rollout.max_new_tokens,
     )
@@ -205,17 +213,38 @@ def _batch(spec: GraphSpec, members: tuple[str, ...]) -> StepPlan:
 def _table(spec: GraphSpec, table: str, members: tuple[str, ...], batch: StepPlan) -> TableSpec:
     columns = {column.name: column for name in members for column in writes(spec.nodes[name])}
     source = _options(spec, members, SourceOptions)
-    waiting = _whole_groups(source.ahead_steps, source, _options(spec, members, TrainerOptions))
+    feedback = [_feedback(table)] if source.hears else []
     return TableSpec(
         name=table,
         columns=tuple(columns.values()),
-        tasks=tuple(_task(spec, name, columns) for name in members if ROLES[spec.nodes[name].kind].task),
+        tasks=(
+            *(_task(spec, name, columns) for name in members if ROLES[spec.nodes[name].kind].task),
+            *feedback,
+        ),
         policy=policy_of(spec, table),
         units_per_step=batch.prompts_per_step,
         staleness=spec.staleness,
-        max_rows=batch.rows_in_flight + waiting,
+        max_rows=_room(source, batch),
         rewindable=spec.queue.durable,
     )
+
+
+def _room(source: SourceOptions, batch: StepPlan) -> int:
+    """Rows that the table holds: those in flight and those waiting, and what is trained on and not yet heard.
+
+    Never less than a put beside all but one of a step's groups, were each the largest: then the source can
+    always write what the trainer still lacks.
+    """
+    waiting = math.ceil(source.waiting_steps * batch.prompts_per_step) * batch.samples_per_prompt
+    lacking_one = (batch.prompts_per_step - 1) * batch.largest_group
+    put = min(batch.prompts_per_step, MAX_PROMPTS_PER_PUT) * batch.largest_group
+    unheard = batch.samples_per_step if source.hears else 0
+    return max(batch.rows_in_flight + waiting, lacking_one + put) + unheard
+
+
+def _feedback(source: str) -> Task:
+    """How a source hears of whole groups, once they are scored."""
+    return Task(name=task_name(source), reads=READS, needs_full_group=True)
 
 
 def _task(spec: GraphSpec, name: str, columns: Mapping[str, Column]) -> Task:
@@ -233,11 +262,6 @@ def _task(spec: GraphSpec, name: str, columns: Mapping[str, Column]) -> Task:
 
 def _ahead(spec: GraphSpec) -> float:
     return UNBOUNDED_STEPS if math.isinf(spec.staleness) else spec.staleness
-
-
-def _whole_groups(steps: float, source: SourceOptions, trainer: TrainerOptions) -> int:
-    """Rows of the whole groups in so many steps' worth of prompts."""
-    return math.ceil(steps * trainer.prompts_per_step) * source.samples_per_prompt
 
 
 def _options(spec: GraphSpec, members: tuple[str, ...], cls: type[Options]) -> Options:

@@ -6,7 +6,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from headrace.dataflow.planning.plan import Plan, ServicePlan
+from headrace.dataflow.planning.plan import Plan, ServicePlan, StepPlan
 
 
 def render(plan: Plan) -> RenderableType:
@@ -20,7 +20,7 @@ def render(plan: Plan) -> RenderableType:
         parts += [
             Text(
                 f"step    {batch.prompts_per_step} prompts x {batch.samples_per_prompt} samples = "
-                f"{batch.samples_per_step} rows of '{table}'"
+                f"{batch.samples_per_step} rows of '{table}'{_spread(batch)}"
             ),
             Text(
                 f"flight  up to {batch.rows_in_flight} rows begun and not yet trained on, {limit} rows in all"
@@ -37,6 +37,14 @@ def render(plan: Plan) -> RenderableType:
             )
         )
     return Group(*parts)
+
+
+def _spread(batch: StepPlan) -> str:
+    """What a budget makes of the groups; nothing where all are alike."""
+    if batch.smallest_group == batch.largest_group:
+        return ""
+    mean = "on average" if batch.samples_per_prompt < batch.largest_group else "at most"
+    return f" {mean}, {batch.smallest_group} to {batch.largest_group} to a prompt"
 
 
 def _services(plan: Plan) -> Table:

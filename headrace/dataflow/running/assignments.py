@@ -44,7 +44,7 @@ def _assignment(
         table=service.table,
         steps=spec.steps,
         first_step=places.first_step,
-        samples_per_prompt=batch.samples_per_prompt,
+        samples_per_prompt=batch.largest_group,
         prompts_per_step=batch.prompts_per_step,
         staleness=spec.staleness,
         temperature=batch.temperature,

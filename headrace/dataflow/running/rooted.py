@@ -3,6 +3,8 @@
 from dataclasses import replace
 from pathlib import Path
 
+from headrace.algorithms.budgets.options import PythonBudgetOptions
+from headrace.algorithms.curricula.options import PythonSamplerOptions
 from headrace.dataflow.language.spec import GraphSpec, NodeSpec
 from headrace.services.models import RECIPES
 from headrace.services.options import JsonlData, PolicyOptions, PythonVerifier, RewardOptions, SourceOptions
@@ -26,12 +28,26 @@ def _policy(policy: PolicyOptions, folder: Path) -> PolicyOptions:
 
 def _node(node: NodeSpec, folder: Path) -> NodeSpec:
     options = node.options
-    if isinstance(options, SourceOptions) and isinstance(options.dataset, JsonlData):
-        dataset = replace(options.dataset, path=str(folder / options.dataset.path))
-        return replace(node, options=replace(options, dataset=dataset))
+    if isinstance(options, SourceOptions):
+        return replace(node, options=_source(options, folder))
     if isinstance(options, RewardOptions) and isinstance(options.verifier, PythonVerifier):
-        place, _, name = options.verifier.function.rpartition(":")
-        if place.endswith(".py"):
-            verifier = replace(options.verifier, function=f"{folder / place}:{name}")
-            return replace(node, options=replace(options, verifier=verifier))
+        verifier = replace(options.verifier, function=_code(options.verifier.function, folder))
+        return replace(node, options=replace(options, verifier=verifier))
     return node
+
+
+def _source(options: SourceOptions, folder: Path) -> SourceOptions:
+    dataset, sampler, budget = options.dataset, options.sampler, options.budget
+    if isinstance(dataset, JsonlData):
+        dataset = replace(dataset, path=str(folder / dataset.path))
+    if isinstance(sampler, PythonSamplerOptions):
+        sampler = replace(sampler, path=_code(sampler.path, folder))
+    if isinstance(budget, PythonBudgetOptions):
+        budget = replace(budget, path=_code(budget.path, folder))
+    return replace(options, dataset=dataset, sampler=sampler, budget=budget)
+
+
+def _code(path: str, folder: Path) -> str:
+    """`file.py:name` from `folder`; a module's name stays as it is."""
+    place, _, name = path.rpartition(":")
+    return f"{folder / place}:{name}" if place.endswith(".py") else path

@@ -6,6 +6,11 @@ uninterrupted one would have drawn.
 
 from dataclasses import dataclass
 
+import numpy as np
+
+from headrace.algorithms.feedback import Feedback
+from headrace.algorithms.saved import State
+
 _WORD = (1 << 64) - 1
 _ROUNDS = 6
 
@@ -47,6 +52,29 @@ class DataOrder:
         if not self.shuffle:
             return epoch, offset
         return epoch, _permuted(offset, self.size, _mixed(_mixed(self.seed) ^ epoch))
+
+
+class Ordered:
+    """The order as a `DataSampler`, for a budget that goes by what prompts were drawn."""
+
+    def __init__(self, order: DataOrder) -> None:
+        self._order = order
+        self._drawn = 0
+
+    def draw(self, count: int) -> np.ndarray:
+        """As of `DataSampler`."""
+        indices = [self._order.at(self._drawn + place)[1] for place in range(count)]
+        self._drawn += count
+        return np.array(indices, dtype=np.int64)
+
+    def update(self, feedback: Feedback) -> None:
+        """Hears nothing: the order is known in advance."""
+
+    def state(self) -> State:
+        return {"drawn": self._drawn}
+
+    def load_state(self, state: State) -> None:
+        self._drawn = state["drawn"]
 
 
 def _permuted(value: int, size: int, key: int) -> int:

@@ -1,15 +1,17 @@
 """Writes prompts into the table, whole groups at a time, until the data or the run ends.
 
-Consumes the data set in its order; produces `prompt_ids` and `example`, one row per sample to come; waits
-for room in the table, which consumers make; being full is its normal state. Group g holds the prompt at
-position g of the stream, so that a prompt keeps its uids over any number of resumes.
+    stream ─► encode ─► put                     waits for room, which consumers make: full is its normal state
+    scored groups ─► hear ─► ack                beside it, where the sampler or the budget goes by answers
+
+Consumes a stream of prompts; produces `prompt_ids` and `example`, one row per sample to come. Group g holds
+the prompt at position g of the stream, so that a prompt keeps its uids over any number of resumes.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import islice
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -18,20 +20,23 @@ from headrace.services.clock import ActivityClock
 from headrace.services.data_position import UID_SAMPLE_BITS, DataPosition
 from headrace.services.models import load_tokenizer
 from headrace.services.options import SourceOptions
+from headrace.services.source.adaptive import AdaptiveStream
 from headrace.services.source.datasets import open_dataset
 from headrace.services.source.encode import encode
-from headrace.services.source.order import DataOrder
+from headrace.services.source.hearing import listen
+from headrace.services.source.opened import open_stream
+from headrace.services.source.stream import Pick, PromptStream
 from headrace.transferqueue import WaitTimeout
 
 _PUT_TIMEOUT_S = 60.0
-_MAX_PROMPTS_PER_PUT = 64
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Block:
     """Whole groups, ready to be put: all arrays and lists have one value per row."""
 
-    epoch: int
     uids: np.ndarray
     groups: np.ndarray
     columns: dict[str, list[Any]]
@@ -44,49 +49,60 @@ class Source:
     def __init__(self, *, load_tokenizer: Callable[[str], Any] = load_tokenizer) -> None:
         self._load_tokenizer = load_tokenizer
         self._clock = ActivityClock()
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="source")
+        self._stream: PromptStream | None = None
 
     async def setup(self, context: Context) -> None:
-        """Raises DatasetError where the data set cannot be opened."""
+        """Raises DatasetError where the data set cannot be opened, ValueError where it lacks what the sampler
+        or the budget goes by, JournalError where an earlier life's log does not fit."""
         options: SourceOptions = context.options
-        self._samples = _within_uid(options.samples_per_prompt)
+        _within_uid(options.budget.group_sizes(options.samples_per_prompt)[1])
         self._context = context
         used = DataPosition() if context.resume is None else DataPosition.of_checkpoint(context.resume)
         table = (await context.client.stats()).tables[context.flow.table]
-        self._start = used.after(table.newest_group)
-        self._dataset = await asyncio.to_thread(open_dataset, options.dataset, context.seed)
-        self._order = DataOrder(
-            size=len(self._dataset), seed=context.seed, shuffle=options.shuffle, epochs=options.epochs
-        )
-        self._tokenizer = await asyncio.to_thread(self._load_tokenizer, context.policy.model)
-        self._per_put = min(context.flow.prompts_per_step, _MAX_PROMPTS_PER_PUT)
+        self._dataset = await self._run(open_dataset, options.dataset, context.seed)
+        self._stream = await self._run(open_stream, context, self._dataset, used.after(table.newest_group))
+        self._tokenizer = await self._run(self._load_tokenizer, context.policy.model)
 
     async def run(self) -> None:
-        """Returns when every epoch is written; without a number of epochs it goes on until cancelled."""
-        for positions in _chunks(self._start.remaining(self._order.total), self._per_put):
+        """Returns when every epoch is written, and heard of where that is asked for; without a number of
+        epochs it goes on until cancelled."""
+        stream = self._stream
+        assert stream is not None, "setup comes first"
+        if not self._context.options.hears:
+            await self._write(stream)
+            return
+        assert isinstance(stream, AdaptiveStream)
+        async with asyncio.TaskGroup() as both:
+            both.create_task(listen(self._context, lambda *heard: self._run(stream.hear, *heard)))
+            both.create_task(self._write(stream))
+
+    async def _write(self, stream: PromptStream) -> None:
+        while picks := await self._run(stream.next):
             with self._clock.during("busy"):
-                block = await asyncio.to_thread(self._draw, positions)
+                block = await self._run(self._encoded, picks)
             await self._put(block)
             self._context.report.metrics(
                 {
                     **self._clock.fractions(),
-                    "data/epoch": float(block.epoch),
-                    "data/prompts_written": float(positions[-1] + 1),
+                    **await self._run(stream.metrics),
+                    "data/epoch": float(picks[-1].epoch),
+                    "data/prompts_written": float(picks[-1].position + 1),
                 }
             )
         await self._context.client.end(self._context.flow.table)
 
-    def _draw(self, positions: Sequence[int]) -> _Block:
-        prompts, examples, epoch = [], [], 0
-        for position in positions:
-            epoch, index = self._order.at(position)
-            entry = self._dataset[index]
-            prompts += [encode(entry.prompt, self._tokenizer)] * self._samples
-            examples += [entry.example] * self._samples
-        groups = np.repeat(np.asarray(positions, dtype=np.int64), self._samples)
-        uids = groups << UID_SAMPLE_BITS | np.tile(np.arange(self._samples), len(positions))
-        return _Block(
-            epoch=epoch, uids=uids, groups=groups, columns={"prompt_ids": prompts, "example": examples}
-        )
+    def _encoded(self, picks: Sequence[Pick]) -> _Block:
+        prompts: list[Any] = []
+        examples: list[Any] = []
+        for pick in picks:
+            entry = self._dataset[pick.index]
+            prompts += [encode(entry.prompt, self._tokenizer)] * pick.samples
+            examples += [entry.example] * pick.samples
+        sizes = [pick.samples for pick in picks]
+        groups = np.repeat(np.array([pick.position for pick in picks], dtype=np.int64), sizes)
+        uids = groups << UID_SAMPLE_BITS | np.concatenate([np.arange(size) for size in sizes])
+        return _Block(uids=uids, groups=groups, columns={"prompt_ids": prompts, "example": examples})
 
     async def _put(self, block: _Block) -> None:
         while True:
@@ -102,19 +118,19 @@ class Source:
             except WaitTimeout:
                 continue
 
+    def _run(self, call: Callable[..., T], *arguments: Any) -> asyncio.Future[T]:
+        """The stream is used in one thread, so the loop stays free and calls never overlap."""
+        return asyncio.get_running_loop().run_in_executor(self._thread, call, *arguments)
+
     async def close(self) -> None:
-        """Holds nothing that outlives it."""
+        """Keeps where the stream stands."""
+        try:
+            if self._stream is not None:
+                await self._run(self._stream.close)
+        finally:
+            await asyncio.to_thread(self._thread.shutdown)
 
 
-def _within_uid(samples_per_prompt: int) -> int:
-    if not 1 <= samples_per_prompt <= 1 << UID_SAMPLE_BITS:
-        raise ValueError(
-            f"samples_per_prompt is {samples_per_prompt}; a uid has room for 1 to {1 << UID_SAMPLE_BITS}"
-        )
-    return samples_per_prompt
-
-
-def _chunks(positions: Iterable[int], size: int) -> Iterator[list[int]]:
-    positions = iter(positions)
-    while chunk := list(islice(positions, size)):
-        yield chunk
+def _within_uid(samples: int) -> None:
+    if samples > 1 << UID_SAMPLE_BITS:
+        raise ValueError(f"samples_per_prompt is {samples}; a uid has room for 1 to {1 << UID_SAMPLE_BITS}")

@@ -33,6 +33,8 @@ def test_a_step_counts_its_samples_and_the_rows_in_flight_in_whole_groups() -> N
     assert planned.batches == {
         "prompts": StepPlan(
             samples_per_prompt=3,
+            smallest_group=3,
+            largest_group=3,
             prompts_per_step=5,
             samples_per_step=15,
             rows_in_flight=24,

@@ -3,6 +3,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -52,6 +53,10 @@ class Table:
 
     async def end(self, table: str) -> None:
         self.ended.append(table)
+
+    async def stats(self) -> Any:
+        newest = max(self.groups(), default=-1)
+        return SimpleNamespace(tables={"rows": SimpleNamespace(newest_group=newest)})
 
     def groups(self) -> list[int]:
         return [int(group) for _, groups, _ in self.puts for group in dict.fromkeys(groups.tolist())]

@@ -4,9 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 from headrace.services.options import CopyData, JsonlData, ReasoningGymData
-from headrace.services.source.datasets.base import Dataset, Example
+from headrace.services.source.datasets.base import Dataset, Example, Labels
 
-__all__ = ["DATASETS", "Dataset", "Example", "open_dataset"]
+__all__ = ["DATASETS", "Dataset", "Example", "Labels", "open_dataset"]
 
 
 def _copy(options: CopyData, seed: int) -> Dataset:

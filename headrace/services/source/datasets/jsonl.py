@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from headrace.services.options import JsonlData
-from headrace.services.source.datasets.base import DatasetError, Example
+from headrace.services.source.datasets.base import DatasetError, Example, Labels
 
 
 class JsonlFile:
     def __init__(self, options: JsonlData) -> None:
         self._path = Path(options.path)
+        self._domain_key, self._rate_key = options.domain_key, options.pass_rate_key
         if not self._path.is_file():
             raise DatasetError(f"jsonl: there is no file {self._path.absolute()}; set dataset.path to one")
         self._offsets = self._scan()
@@ -39,6 +40,44 @@ class JsonlFile:
         with self._path.open("rb") as file:
             file.seek(int(self._offsets[index]))
             return _parse(file.readline(), f"{self._path}, entry {index}")
+
+    def labels(self) -> Labels:
+        """Reads the file through once more. Raises DatasetError where only some lines have a key."""
+        entries = [self[index].example for index in range(len(self))]
+        values = self._column(entries, self._domain_key)
+        rates = self._column(entries, self._rate_key)
+        for number, rate in enumerate(rates):
+            if isinstance(rate, bool) or not isinstance(rate, int | float) or not 0 <= rate <= 1:
+                raise DatasetError(
+                    f"{self._path}, entry {number}: `{self._rate_key}` is {rate!r}; a pass rate is a number "
+                    "from 0 to 1"
+                )
+        names = _ranked(values)
+        place = {name: number for number, name in enumerate(names)}
+        return Labels(
+            names=tuple(map(str, names)),
+            domains=np.array([place[value] for value in values], dtype=np.int64) if values else None,
+            pass_rates=np.array(rates, dtype=np.float64) if rates else None,
+        )
+
+    def _column(self, entries: list[dict[str, Any]], key: str) -> list[Any]:
+        """Values of a key that every entry has; none where no entry has it."""
+        found = [entry[key] for entry in entries if isinstance(entry.get(key), str | int | float)]
+        if found and len(found) < len(entries):
+            first = next(
+                n for n, entry in enumerate(entries) if not isinstance(entry.get(key), str | int | float)
+            )
+            raise DatasetError(
+                f"{self._path}, entry {first}: `{key}` is {entries[first].get(key)!r}, other lines have a "
+                "number or a text there; give every line one, or none"
+            )
+        return found
+
+
+def _ranked(values: list[Any]) -> list[Any]:
+    """Distinct values: numbers from the lowest up, others as they first come."""
+    distinct = list(dict.fromkeys(values))
+    return sorted(distinct) if all(isinstance(value, int | float) for value in distinct) else distinct
 
 
 def _parse(line: bytes, where: str) -> Example:
