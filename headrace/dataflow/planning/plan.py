@@ -230,7 +230,7 @@ def _table(spec: GraphSpec, table: str, members: tuple[str, ...], batch: StepPla
 
 
 def _room(source: SourceOptions, batch: StepPlan) -> int:
-    """Rows that the table holds: those in flight and those waiting, and what is trained on and not yet heard.
+    """Rows that the table holds: those in flight and those waiting.
 
     Never less than a put beside all but one of a step's groups, were each the largest: then the source can
     always write what the trainer still lacks.
@@ -238,8 +238,7 @@ def _room(source: SourceOptions, batch: StepPlan) -> int:
     waiting = math.ceil(source.waiting_steps * batch.prompts_per_step) * batch.samples_per_prompt
     lacking_one = (batch.prompts_per_step - 1) * batch.largest_group
     put = min(batch.prompts_per_step, MAX_PROMPTS_PER_PUT) * batch.largest_group
-    unheard = batch.samples_per_step if source.hears else 0
-    return max(batch.rows_in_flight + waiting, lacking_one + put) + unheard
+    return max(batch.rows_in_flight + waiting, lacking_one + put)
 
 
 def _feedback(source: str) -> Task:

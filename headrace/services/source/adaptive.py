@@ -81,7 +81,7 @@ class AdaptiveStream:
             self._register(record)
             self._waiting.extend(range(first, len(self._indices)))
             self._save_at_times()
-        count = min(len(self._waiting), MAX_PROMPTS_PER_PUT)
+        count = min(len(self._waiting), self._share.prompts, MAX_PROMPTS_PER_PUT)
         return [self._pick(self._waiting.popleft()) for _ in range(count)]
 
     def hear(self, positions: np.ndarray, rewards: np.ndarray) -> None:

@@ -91,7 +91,7 @@ def test_a_source_that_was_killed_stands_where_it_stood(
     second = Dump(DATA, DumpOptions())
     again = stream(tmp_path / "killed", second, used=DataPosition(next=2, done=frozenset({4})))
     assert second.state() == first.state()
-    assert [pick.position for pick in again.next()] == [2, 3, 5, 6, 7]
+    assert [pick.position for _ in range(2) for pick in again.next()] == [2, 3, 5, 6, 7]
     for source in (uninterrupted, again):
         hear(source, 7)
     assert second.state() == whole.state()
