@@ -100,7 +100,7 @@ class AdaptiveStream:
 
     def metrics(self) -> dict[str, float]:
         return {
-            "data/prompts_heard": float(sum(self._heard)),
+            "data/prompts_heard": float(self._heard.count(1)),
             **self._figures.metrics(self._sampler),
         }
 
@@ -127,7 +127,8 @@ class AdaptiveStream:
                 f"the sampler drew {indices.min()} to {indices.max()} of {self._share.size} prompts; indices "
                 "go from 0 to the data's size, exclusive"
             )
-        samples = self._allocator.allocate(indices, len(indices) * self._share.samples_per_prompt)
+        budget = len(indices) * self._share.samples_per_prompt
+        samples = np.asarray(self._allocator.allocate(indices, budget), dtype=np.int64)
         if samples.shape != indices.shape or samples.min() < 0 or not 0 < samples.max() <= self._share.most:
             raise BudgetError(
                 f"the allocator gave {samples.tolist()} samples to {len(indices)} prompts; each may get 0 to "
@@ -137,7 +138,7 @@ class AdaptiveStream:
 
     def _sampled(self, count: int) -> np.ndarray:
         try:
-            return self._sampler.draw(count)
+            return np.asarray(self._sampler.draw(count), dtype=np.int64)
         except IndexError:
             return np.array([] if count == 1 else self._singly(count), dtype=np.int64)
 

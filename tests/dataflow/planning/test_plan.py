@@ -3,11 +3,13 @@ import math
 from dataclasses import replace
 
 import pytest
+from rich.console import Console
 
 from headrace.dataflow import Graph
 from headrace.dataflow.language.spec import GraphSpec
 from headrace.dataflow.planning.cluster import Cluster
-from headrace.dataflow.planning.plan import Rates, StepPlan, mode, plan, rates, threads
+from headrace.dataflow.planning.plan import Plan, Rates, StepPlan, mode, plan, rates, threads
+from headrace.dataflow.planning.plan_text import render
 from headrace.services.columns import PROMPT, REFERENCE, RESPONSE, REWARD
 from headrace.services.options import OptimizerOptions
 from headrace.transferqueue.schema import TableSpec, Task
@@ -43,6 +45,62 @@ def test_a_step_counts_its_samples_and_the_rows_in_flight_in_whole_groups() -> N
         )
     }
     assert planned.tables["prompts"].max_rows == 24 + 30
+
+
+def budgeted(
+    budget: dict[str, object], *, ahead_steps: float | None = None, sampler: str = "uniform"
+) -> Plan:
+    built = Graph("copy", staleness=1, steps=10)
+    actor = built.policy("actor", model="tiny-copier")
+    dataset = {"kind": "copy", "letters": [2, 3]}
+    prompts = built.source(
+        "prompts",
+        dataset=dataset,
+        samples_per_prompt=3,
+        budget=budget,
+        sampler=sampler,
+        ahead_steps=ahead_steps,
+    )
+    answers = built.rollout(prompts, policy=actor)
+    scores = built.reward(answers, verifier="copy")
+    built.trainer(actor, inputs=[answers, scores], algorithm="grpo", prompts_per_step=5)
+    return plan(built.spec(), CLUSTER)
+
+
+def test_a_budget_that_is_spent_makes_steps_of_the_same_size_with_groups_of_others() -> None:
+    planned = budgeted({"kind": "coba_rl", "low": 2, "high": 6})
+    batch = planned.batches["prompts"]
+    assert (batch.smallest_group, batch.samples_per_prompt, batch.largest_group) == (2, 3, 6)
+    assert (batch.samples_per_step, batch.rows_in_flight) == (15, 30)
+    text = Console(width=200)
+    with text.capture() as said:
+        text.print(render(planned))
+    assert "5 prompts x 3 samples = 15 rows of 'prompts' on average, 2 to 6 to a prompt" in said.get()
+
+
+def test_a_table_has_room_for_a_put_beside_the_largest_groups_that_do_not_make_a_step() -> None:
+    """Four groups of 6 wait for a fifth, which stands in a put of five groups of 6."""
+    planned = budgeted({"kind": "coba_rl", "low": 2, "high": 6}, ahead_steps=0)
+    assert planned.tables["prompts"].max_rows == 4 * 6 + 5 * 6
+
+
+def test_a_budget_that_follows_from_the_prompts_is_laid_out_for_the_largest() -> None:
+    batch = budgeted(
+        {
+            "kind": "staged",
+            "stages": [{"prompts": 9, "samples_per_prompt": 2}, {"prompts": 1, "samples_per_prompt": 8}],
+        }
+    ).batches["prompts"]
+    assert (batch.smallest_group, batch.largest_group, batch.samples_per_step) == (2, 8, 40)
+
+
+def test_a_source_that_hears_has_a_task_of_its_own_and_keeps_fewer_prompts_waiting() -> None:
+    hearing, deaf = (
+        budgeted({"kind": "fixed"}, sampler=kind).tables["prompts"] for kind in ("dump", "mixture")
+    )
+    assert hearing.tasks[-1] == Task(name="prompts.feedback", reads=("reward",), needs_full_group=True)
+    assert [task.name for task in deaf.tasks] == ["answers", "scores", "learn"]
+    assert (hearing.max_rows, deaf.max_rows) == (30 + 15, 30 + 30)
 
 
 def test_an_unbounded_staleness_still_bounds_the_rows() -> None:

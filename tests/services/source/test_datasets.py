@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -81,6 +82,62 @@ def test_a_bad_line_is_refused_when_the_file_is_opened(tmp_path: Path, line: str
     path.write_text('{"prompt": "fine"}\n' + line + "\n")
     with pytest.raises(DatasetError, match=named):
         open_dataset(JsonlData(path=str(path)), seed=0)
+
+
+def test_words_of_several_lengths_are_domains_taken_in_turn() -> None:
+    words = open_dataset(CopyData(letters=(2, 4, 3), size=5), seed=0)
+    assert [len(words[index].example["answer"]) for index in range(5)] == [2, 4, 3, 2, 4]
+    labels = words.labels()
+    assert labels.names == ("2", "4", "3") and labels.pass_rates is None
+    assert labels.domains is not None and labels.domains.tolist() == [0, 1, 2, 0, 1]
+    assert words[0] == open_dataset(CopyData(letters=2, size=5), seed=0)[0]
+    assert open_dataset(CopyData(letters=(2,)), seed=0).labels().domains is None
+
+
+def test_several_task_sets_are_domains_each_with_its_own_configuration() -> None:
+    pytest.importorskip("reasoning_gym")
+    config = {"chain_sum": {"min_digits": 1, "max_digits": 1}}
+    options = ReasoningGymData(task=("chain_sum", "basic_arithmetic"), size=5, config=config)
+    tasks = open_dataset(options, seed=1)
+    told = [tasks[index].example for index in range(5)]
+    assert [example["task"] for example in told] == ["chain_sum", "basic_arithmetic"] * 2 + ["chain_sum"]
+    assert [example["config"] for example in told[:2]] == [config["chain_sum"], {}]
+    alone = open_dataset(ReasoningGymData(task="chain_sum", size=3, config=config["chain_sum"]), seed=1)
+    assert [tasks[0], tasks[2], tasks[4]] == [alone[0], alone[1], alone[2]]
+    assert tasks.labels().names == ("chain_sum", "basic_arithmetic")
+
+
+def lines(tmp_path: Path, *entries: dict[str, object]) -> JsonlData:
+    path = tmp_path / "data.jsonl"
+    path.write_text("".join(json.dumps({"prompt": "p", **entry}) + "\n" for entry in entries))
+    return JsonlData(path=str(path))
+
+
+def test_jsonl_tells_domains_and_pass_rates_where_every_line_has_them(tmp_path: Path) -> None:
+    levels = lines(tmp_path, *({"domain": d, "pass_rate": r} for d, r in ((10, 0.5), (2, 0), (10, 1.0))))
+    labels = open_dataset(levels, seed=0).labels()
+    assert labels.names == ("2", "10")
+    assert labels.domains is not None and labels.domains.tolist() == [1, 0, 1]
+    assert labels.pass_rates is not None and labels.pass_rates.tolist() == [0.5, 0.0, 1.0]
+    names = replace(lines(tmp_path, {"topic": "sums"}, {"topic": "logic"}), domain_key="topic")
+    assert open_dataset(names, seed=0).labels().names == ("sums", "logic")
+    plain = open_dataset(lines(tmp_path, {}, {}), seed=0).labels()
+    assert (plain.names, plain.domains, plain.pass_rates) == ((), None, None)
+
+
+@pytest.mark.parametrize(
+    ("entries", "named"),
+    [
+        (({"domain": 1}, {}), "entry 1: `domain` is None, other lines have a number or a text there"),
+        (({"pass_rate": 1.5},), "entry 0: `pass_rate` is 1.5; a pass rate is a number from 0 to 1"),
+        (({"pass_rate": "high"},), "entry 0: `pass_rate` is 'high'; a pass rate is a number from 0 to 1"),
+    ],
+)
+def test_jsonl_that_tells_of_some_lines_only_is_refused(
+    tmp_path: Path, entries: tuple[dict[str, object], ...], named: str
+) -> None:
+    with pytest.raises(DatasetError, match=named):
+        open_dataset(lines(tmp_path, *entries), seed=0).labels()
 
 
 def test_a_missing_or_empty_file_is_refused(tmp_path: Path) -> None:
