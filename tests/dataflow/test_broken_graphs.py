@@ -71,6 +71,22 @@ def test_a_name_of_a_node_and_a_policy_has_to_be_told_apart() -> None:
             "(allowed: min_terms, max_terms, min_digits, max_digits, allow_negation); "
             "did you mean 'min_terms'?",
         ),
+        (
+            "{kind: reasoning_gym, task: [chain_sum, basic_arithmetics]}",
+            "g.yaml:7: nodes.prompts.dataset.task: reasoning-gym has no task 'basic_arithmetics'; "
+            "did you mean 'basic_arithmetic'?",
+        ),
+        (
+            "{kind: reasoning_gym, task: [chain_sum], config: {min_terms: 2}}",
+            "g.yaml:7: nodes.prompts.dataset.config.min_terms: 'min_terms' is none of the tasks "
+            "(allowed: chain_sum); write the keys of each task under its name, or remove it",
+        ),
+        (
+            "{kind: reasoning_gym, task: [chain_sum], config: {chain_sum: {min_term: 2}}}",
+            "g.yaml:7: nodes.prompts.dataset.config.chain_sum.min_term: the task chain_sum has no key "
+            "'min_term' (allowed: min_terms, max_terms, min_digits, max_digits, allow_negation); "
+            "did you mean 'min_terms'?",
+        ),
     ],
 )
 def test_a_reasoning_gym_task_is_looked_up(dataset: str, message: str) -> None:

@@ -1,6 +1,7 @@
 """Launches in this process whose source draws by a sampler and a budget, with the scripted engine."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,15 @@ nodes:
 """
 RANDOM = "answers.fake={answer: random}"
 DISK = "queue.durability=disk"
+
+DOCS = Path(__file__).parents[3] / "docs" / "curricula.md"
+
+BY_LENGTH = """\
+from zlib import crc32
+
+def score(response, example):
+    return {2: 1.0, 3: float(crc32(response.encode()) % 2), 4: 0.0}[len(example["answer"])]
+"""
 
 ONCE_BROKEN = """\
 from pathlib import Path
@@ -152,6 +162,37 @@ def test_a_users_sampler_that_falls_over_goes_on_where_it_stood(
     (table,) = events(run, "queue")
     assert (table["trained"], table["lost"], table["duplicated"]) == (64, 0, 0)
     assert f"{tmp_path}/mine.py:Mine" in (run / "graph.yaml").read_text()
+
+
+def test_the_sampler_of_the_documentation_runs_as_it_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (code,) = re.findall(r"```python\n(.*?)```", DOCS.read_text(), flags=re.DOTALL)
+    (tmp_path / "my_sampler.py").write_text(code)
+    (override,) = re.findall(r"headrace run \w+ '(.*?)'", DOCS.read_text())
+    run = tmp_path / "run"
+    assert launched(run, RANDOM, override, "steps=6") == 0
+    indices = [index for index, _ in drawn(run)]
+    assert indices[:6] == [0, 1, 2, 3, 4, 5]
+    assert position(run) == DataPosition(next=12)
+
+
+@pytest.mark.slow
+def test_through_the_engine_dump_finds_the_domain_that_can_be_learned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two letters are always right, four never, three now and then: those get the samples."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "score.py").write_text(BY_LENGTH)
+    run = tmp_path / "run"
+    sizes = ("learn.prompts_per_step=8", "steps=24", "learn.checkpoint_every=0")
+    verifier = "scores.verifier={kind: python, function: 'score.py:score'}"
+    assert launched(run, RANDOM, "prompts.sampler=dump", verifier, *sizes) == 0
+    domains = [index % 3 for index, _ in drawn(run)]
+    warm = domains[len(domains) // 3 :]
+    assert warm.count(1) > 0.6 * len(warm)
+    assert set(domains) == {0, 1, 2}
 
 
 def test_data_without_what_the_sampler_goes_by_fails_with_the_way_out(

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from headrace.algorithms.budgets.options import PythonBudgetOptions
+from headrace.algorithms.curricula.options import PythonSamplerOptions
 from headrace.dataflow.language.parse import parse
 from headrace.dataflow.running.rooted import rooted
 from headrace.services.options import JsonlData, PythonVerifier, RewardOptions, SourceOptions
@@ -34,6 +36,17 @@ def test_files_and_model_folders_are_taken_from_the_folder_of_the_launch(tmp_pat
         f"{tmp_path}/data/p.jsonl",
         f"{tmp_path}/mine/score.py:exact",
     )
+
+
+def test_a_sampler_and_a_budget_of_ones_own_are_taken_from_there_too(tmp_path: Path) -> None:
+    text = GRAPH.format(model="tiny-copier", path="/p", function="m:f").replace(
+        "path: /p}}",
+        "path: /p}, sampler: {kind: python, path: 'a/s.py:S'}, budget: {kind: python, path: 'm:B'}}",
+    )
+    source = rooted(parse(text).spec, tmp_path).nodes["prompts"].options
+    assert isinstance(source, SourceOptions)
+    assert isinstance(source.sampler, PythonSamplerOptions) and isinstance(source.budget, PythonBudgetOptions)
+    assert (source.sampler.path, source.budget.path) == (f"{tmp_path}/a/s.py:S", "m:B")
 
 
 def test_absolute_paths_names_and_modules_stay_as_they_are(tmp_path: Path) -> None:
