@@ -199,7 +199,8 @@ class Client:
         except BaseException:
             self._hand_back(body)
             raise
-        return Lease(id=body["lease"], task=task, table=body["table"], rows=rows)
+        again = bool(body.get("again", False))
+        return Lease(id=body["lease"], task=task, table=body["table"], rows=rows, again=again)
 
     async def ack(self, lease: Lease, uids: Uids | None = None) -> None:
         """The task is done with the rows (None: all that the lease still holds); LeaseLost if it ended."""

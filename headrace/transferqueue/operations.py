@@ -362,7 +362,9 @@ def _lease_body(hub: Hub, table: Table, held: Held) -> Body:
     rows = list(held.rows.values())
     reads = sum({table.bits[name] for name in table.spec.tasks[held.task].reads})
     blocks = places(rows, reads)
+    again = table.spec.tasks[held.task].kind == "train" and table.history.is_again(table.ledger.step)
     return {
+        **({"again": True} if again else {}),
         "lease": held.id,
         "table": table.spec.name,
         "lease_s": table.spec.lease_s,

@@ -117,6 +117,9 @@ class Lease:
     task: str
     table: str
     rows: Rows = field(repr=False)
+    again: bool = False
+    """Of a train task: whether its step was committed before and is gone through again after a rewind; it is
+    then made of the same rows, and dropping one would make another batch of it."""
 
     def __len__(self) -> int:
         return len(self.rows)
