@@ -97,7 +97,8 @@ class GroupScores:
     lengths: np.ndarray
     """Response tokens of each sample, trained or not."""
     columns: Mapping[str, Sequence[np.ndarray]] = field(default_factory=dict)
-    """Per-token columns, [B] of [length]: `logprobs` (at sampling), `loss_mask`, and those of `needs()`."""
+    """Per-token columns, [B] of [length]: `logprobs` (at sampling), `loss_mask`, those of `needs()`, and
+    `values` where `outputs()` names them: the head's, before the update."""
 
     def column(self, name: str) -> Sequence[np.ndarray]:
         """[B] of [length]. Raises ValueError where nobody wrote it."""
@@ -131,6 +132,10 @@ class Algorithm(Protocol):
     def advantages(self, scores: GroupScores) -> Advantages:
         """Credit of each sample or token."""
         ...
+
+    def targets(self, scores: GroupScores) -> Mapping[str, Sequence[np.ndarray]]:
+        """Further columns that `loss` reads, made of the scores as the advantages are: [B] of [length]."""
+        return {}
 
     prepares: bool = False
     """Whether `prepare` is called; it costs one more forward pass."""

@@ -4,7 +4,7 @@ The dataflow checks them before launch with the place in the YAML; `check_bounds
 """
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
@@ -64,7 +64,9 @@ def _hints(cls: type) -> dict[str, Any]:
 def _refusal(value: Any, hint: Any) -> str | None:
     """What `hint` allows, where `value` is something else; None for a hint without bounds."""
     if get_origin(hint) is Annotated and isinstance(bounds := get_args(hint)[1], Range):
-        return None if bounds.holds(value) else str(bounds)
+        return None if isinstance(value, int | float) and bounds.holds(value) else str(bounds)
+    if isinstance(hint, type) and is_dataclass(hint):
+        return None if isinstance(value, hint) else hint.__name__
     if get_origin(hint) in (Union, UnionType):
         if value is None and NoneType in get_args(hint):
             return None

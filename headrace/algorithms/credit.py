@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from headrace.algorithms.advantages import (
+    Estimates,
     batch_zscore,
     gae,
     group_mean,
@@ -22,6 +23,7 @@ from headrace.algorithms.advantages import (
 from headrace.algorithms.base import Advantages, GroupScores
 from headrace.algorithms.kl import ESTIMATORS
 from headrace.algorithms.options.policy_gradient import PolicyGradient
+from headrace.algorithms.updates.annealed import at
 
 BY_GROUP = {
     "group_zscore": group_zscore,
@@ -41,10 +43,12 @@ def credit(options: PolicyGradient, scores: GroupScores) -> Advantages:
         return _by_value(options, scores, distances)
     if options.advantage == "reinforce_pp":
         masks = scores.column("loss_mask")
-        return reinforce_pp(scores.rewards, masks, distances, kl_coef=options.kl_coef, gamma=options.gamma)
+        return reinforce_pp(
+            scores.rewards, masks, distances, kl_coef=at(options.kl_coef, 0), gamma=options.gamma
+        )
     rewards = scores.rewards
     if distances is not None:
-        rewards = rewards - options.kl_coef * np.array([distance.sum() for distance in distances])
+        rewards = rewards - at(options.kl_coef, 0) * np.array([distance.sum() for distance in distances])
     if options.advantage == "batch_zscore":
         return batch_zscore(rewards)
     if options.advantage == "reinforce_pp_baseline":
@@ -55,7 +59,7 @@ def credit(options: PolicyGradient, scores: GroupScores) -> Advantages:
 
 def divergences(options: PolicyGradient, scores: GroupScores) -> list[np.ndarray] | None:
     """Of the behaviour policy from the reference, [B] of [length]; None: the reward has none."""
-    if options.kl_coef == 0 or options.kl_in != "reward":
+    if at(options.kl_coef, 0) == 0 or options.kl_in != "reward":
         return None
     estimate = ESTIMATORS[options.kl_estimator]
     columns = zip(
@@ -70,22 +74,33 @@ def divergences(options: PolicyGradient, scores: GroupScores) -> list[np.ndarray
     ]
 
 
+def returns(options: PolicyGradient, scores: GroupScores) -> list[np.ndarray]:
+    """What the values of `gae` are fitted to, [B] of [length]; of an invalid sample its values: no pull."""
+    return _estimates(options, scores, divergences(options, scores)).returns
+
+
 def _by_value(
     options: PolicyGradient, scores: GroupScores, distances: list[np.ndarray] | None
 ) -> list[np.ndarray]:
+    advantages = _estimates(options, scores, distances).advantages
+    if not options.gae_whiten:
+        return advantages
+    invalid = np.isnan(scores.rewards)
+    return whiten(
+        [np.where(bad, np.nan, a) for bad, a in zip(invalid, advantages, strict=True)],
+        scores.column("loss_mask"),
+    )
+
+
+def _estimates(options: PolicyGradient, scores: GroupScores, distances: list[np.ndarray] | None) -> Estimates:
     masks = scores.column("loss_mask")
     token_rewards = terminal_rewards(scores.rewards, masks)
     if distances is not None:
         token_rewards = [
-            reward - options.kl_coef * distance
+            reward - at(options.kl_coef, 0) * distance
             for reward, distance in zip(token_rewards, distances, strict=True)
         ]
-    values = scores.column("values")
-    advantages = gae(token_rewards, values, masks, gamma=options.gamma, lam=options.gae_lambda).advantages
-    if not options.gae_whiten:
-        return advantages
-    invalid = np.isnan(scores.rewards)
-    return whiten([np.where(bad, np.nan, a) for bad, a in zip(invalid, advantages, strict=True)], masks)
+    return gae(token_rewards, scores.column("values"), masks, gamma=options.gamma, lam=options.gae_lambda)
 
 
 def _float64(values: np.ndarray) -> torch.Tensor:

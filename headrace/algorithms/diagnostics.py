@@ -34,6 +34,9 @@ MEANS = (
     "mismatch/k3",
     "kl/ref_k1",
     "kl/ref_k3",
+    "critic/vf_loss",
+    "critic/values",
+    "critic/returns",
 )
 
 
@@ -74,6 +77,16 @@ def surrogate_sums(policy: PolicyOutput, surrogate: Surrogate, batch: TokenBatch
     tokens |= dict(zip(MOMENTS, (x_T, y_T, x_T.square(), y_T.square(), x_T * y_T), strict=True))
     sums = {"tokens": batch.mask.sum()} | _masked_sums(tokens, batch.mask)
     return sums | _perplexity_sums(current_T, batch)
+
+
+def value_sums(losses: torch.Tensor, batch: TokenBatch) -> dict[str, torch.Tensor]:
+    """Sums over trained tokens of a value head's loss [T], its values before the update and the returns."""
+    tokens = {
+        "critic/vf_loss": losses.detach(),
+        "critic/values": batch.column("values"),
+        "critic/returns": batch.column("returns"),
+    }
+    return _masked_sums(tokens, batch.mask)
 
 
 def surrogate_maxima(surrogate: Surrogate, batch: TokenBatch) -> dict[str, torch.Tensor]:

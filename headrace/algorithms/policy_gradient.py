@@ -4,29 +4,40 @@ A subclass says what a token's surrogate loss is; nothing else differs between t
 """
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
+import numpy as np
 import torch
 
 from headrace.algorithms.base import Advantages, Algorithm, GroupScores, LossSum, PolicyOutput, TokenBatch
-from headrace.algorithms.credit import credit
-from headrace.algorithms.diagnostics import surrogate_maxima, surrogate_sums
+from headrace.algorithms.credit import credit, returns
+from headrace.algorithms.diagnostics import surrogate_maxima, surrogate_sums, value_sums
 from headrace.algorithms.kl import ESTIMATORS
+from headrace.algorithms.losses import value_clip
 from headrace.algorithms.options.policy_gradient import PolicyGradient
 from headrace.algorithms.reduce import REDUCTIONS, Reduction, sequence_sum
 from headrace.algorithms.surrogate import Surrogate
+from headrace.algorithms.updates.annealed import at
+
+RETURNS = "returns"
+"""Column of what a value head is fitted to."""
 
 
 class PolicyGradientAlgorithm(Algorithm):
-    """Loss: surrogate + kl_coef * divergence - entropy_coef * entropy, all by one reduction."""
+    """Loss: surrogate + kl_coef * divergence - entropy_coef * entropy + value_coef * value loss, all by one
+    reduction. The value loss is there where a head of the trainer's gives the values of gae."""
 
     def __init__(self, options: PolicyGradient) -> None:
-        """Raises ValueError where sequence_sum lacks the length that it divides by."""
+        """What is annealed in `options` has its first value.
+
+        Raises ValueError where sequence_sum lacks the length that it divides by.
+        """
         self._credit = options
         self._kl = ESTIMATORS[options.kl_estimator]
-        self._kl_coef = options.kl_coef if options.kl_in == "loss" else 0.0
-        self._entropy_coef = options.entropy_coef
+        self._kl_coef = at(options.kl_coef, 0) if options.kl_in == "loss" else 0.0
+        self._entropy_coef = at(options.entropy_coef, 0)
+        self._value_coef = at(options.value_coef, 0)
         self._reduce = _reduction(options)
         self.needs_full_batch = options.credits_batch
 
@@ -38,24 +49,41 @@ class PolicyGradientAlgorithm(Algorithm):
         return self._credit.needs()
 
     def outputs(self) -> tuple[str, ...]:
-        return ("entropy",) if self._entropy_coef > 0 else ()
+        entropy = ("entropy",) if self._entropy_coef > 0 else ()
+        return entropy + (("values",) if self._credit.values_by_head else ())
 
     def advantages(self, scores: GroupScores) -> Advantages:
         return credit(self._credit, scores)
 
+    def targets(self, scores: GroupScores) -> Mapping[str, Sequence[np.ndarray]]:
+        return {RETURNS: returns(self._credit, scores)} if self._credit.values_by_head else {}
+
     def loss(self, policy: PolicyOutput, batch: TokenBatch) -> LossSum:
         surrogate = self.surrogate(policy, batch)
-        losses_T = surrogate.losses
+        losses_T, sums = surrogate.losses, surrogate_sums(policy, surrogate, batch)
         if self._kl_coef > 0:
             losses_T = losses_T + self._kl_coef * self._divergence(policy, batch)
         if self._entropy_coef > 0:
             losses_T = losses_T - self._entropy_coef * _entropy(policy)
+        if self._credit.values_by_head:
+            fitted_T = self._value_loss(policy, batch)
+            losses_T = losses_T + self._value_coef * fitted_T
+            sums |= value_sums(fitted_T, batch)
         reduced = self._reduce(batch)
         return LossSum(
             total=reduced.total(losses_T),
             count=reduced.count,
-            sums=surrogate_sums(policy, surrogate, batch),
+            sums=sums,
             maxima=surrogate_maxima(surrogate, batch),
+        )
+
+    def _value_loss(self, policy: PolicyOutput, batch: TokenBatch) -> torch.Tensor:
+        if policy.values is None:
+            raise ValueError(
+                "gae takes the values of a head, which the policy did not give; name it in outputs()"
+            )
+        return value_clip(
+            policy.values, batch.column("values"), batch.column(RETURNS), clip=self._credit.value_clip
         )
 
     def _divergence(self, policy: PolicyOutput, batch: TokenBatch) -> torch.Tensor:

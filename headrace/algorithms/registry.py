@@ -43,8 +43,10 @@ ALGORITHMS: dict[str, Callable[[Any], Algorithm]] = {
 """What makes an algorithm of the options of its kind."""
 
 
-def build(options: AlgorithmOptions, *, max_new_tokens: int) -> Algorithm:
-    """The algorithm that `options` name; `max_new_tokens` is the rollout's, for a length that they leave out.
+def build(options: AlgorithmOptions, *, max_new_tokens: int, step: int = 0) -> Algorithm:
+    """The algorithm that `options` name, as it is at a training step of the run.
+
+    `max_new_tokens` is the rollout's, for a length that the options leave out.
 
     Raises ValueError for options that contradict each other and for a user's class that is not as it was
     declared, ImportError where its module does not import.
@@ -53,7 +55,7 @@ def build(options: AlgorithmOptions, *, max_new_tokens: int) -> Algorithm:
         return _of_user(options)
     if isinstance(options, PolicyGradient) and options.sequence_length is None:
         options = replace(options, sequence_length=max_new_tokens)
-    return ALGORITHMS[options.kind](options)
+    return ALGORITHMS[options.kind](options.at(step))
 
 
 def _of_user(options: PythonOptions) -> Algorithm:

@@ -27,9 +27,9 @@ def quadratic(progress: float) -> float:
     return (1.0 - progress) ** 2
 
 
-def stable_decay(progress: float) -> float:
-    """Constant, then 1 - sqrt over the last fifth: "WSD" with the decay of https://arxiv.org/abs/2405.18392."""
-    late = (progress - (1.0 - WSD_DECAY)) / WSD_DECAY
+def stable_decay(progress: float, decay_share: float = WSD_DECAY) -> float:
+    """Constant, then 1 - sqrt over the last share: "WSD" with the decay of arxiv.org/abs/2405.18392."""
+    late = (progress - (1.0 - decay_share)) / decay_share
     return 1.0 - math.sqrt(late) if late > 0 else 1.0
 
 
@@ -54,8 +54,11 @@ def learning_rate(
     warmup_steps: int = 0,
     total_steps: int | None = None,
     floor: float = 0.0,
+    decay_share: float = WSD_DECAY,
 ) -> float:
     """Learning rate of `step`, counted from 0; `floor` is the share of the peak that a decay ends at.
+
+    `decay_share` is that of the steps after the warm-up over which `wsd` decays.
 
     `inverse_sqrt` is peak * sqrt(w / (w + steps since the warm-up)), w = warmup_steps or 1: it has no end.
 
@@ -73,16 +76,20 @@ def learning_rate(
         total_steps = _checked_total(schedule, step, warmup_steps, total_steps)
     if step < warmup_steps:
         return peak * (step + 1) / warmup_steps
-    return peak * (floor + (1.0 - floor) * _factor(schedule, step - warmup_steps, warmup_steps, total_steps))
+    factor = _factor(schedule, step - warmup_steps, warmup_steps, total_steps, decay_share)
+    return peak * (floor + (1.0 - floor) * factor)
 
 
-def _factor(schedule: str, steps: int, warmup_steps: int, total_steps: int | None) -> float:
+def _factor(
+    schedule: str, steps: int, warmup_steps: int, total_steps: int | None, decay_share: float
+) -> float:
     if schedule == "inverse_sqrt":
         start = max(warmup_steps, 1)
         return math.sqrt(start / (start + steps))
     if schedule == "constant" or total_steps is None:
         return 1.0
-    return DECAYS[schedule](steps / (total_steps - warmup_steps))
+    progress = steps / (total_steps - warmup_steps)
+    return stable_decay(progress, decay_share) if schedule == "wsd" else DECAYS[schedule](progress)
 
 
 def _checked_total(schedule: str, step: int, warmup_steps: int, total_steps: int | None) -> int:

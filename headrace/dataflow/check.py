@@ -10,6 +10,7 @@ from headrace.dataflow.checks.data import check_outside
 from headrace.dataflow.checks.figures import check_figures
 from headrace.dataflow.checks.resources import check_resources, check_runtime
 from headrace.dataflow.checks.structure import check_policies, check_references, check_tables
+from headrace.dataflow.checks.training import check_training
 from headrace.dataflow.language.problems import Problem, errors
 from headrace.dataflow.language.spec import GraphSpec
 from headrace.dataflow.language.tree import from_tree, to_tree
@@ -25,6 +26,7 @@ def check(spec: GraphSpec, *, cluster: Cluster | None = None) -> list[Problem]:
     problems += check_columns(spec)
     problems += check_figures(spec)
     problems += check_curricula(spec)
+    problems += check_training(spec)
     problems += check_runtime(spec)
     problems += check_outside(spec)
     if cluster is not None:

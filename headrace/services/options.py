@@ -5,12 +5,34 @@ A union is keyed on `kind`, and a bare string stands for `{kind: <string>}` with
 """
 
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from headrace.algorithms.bounds import Count, Decay, Natural, NonNegative, Positive, Share
+from headrace.algorithms.bounds import Count, Decay, Natural, NonNegative, Positive, Range, Share
 from headrace.algorithms.budgets.options import BudgetOptions, FixedOptions
 from headrace.algorithms.curricula.options import SamplerOptions, UniformOptions
+from headrace.algorithms.filters import FilterOptions
 from headrace.algorithms.options import AlgorithmOptions
+from headrace.algorithms.updates import Accumulate, UpdateOptions
+
+Schedule = Literal["constant", "linear", "cosine", "quadratic", "wsd", "inverse_sqrt", "greedy"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GreedyOptions:
+    """GreedyLR (arXiv 2512.14527): the rate starts at lr and rises while the loss falls, and the reverse."""
+
+    factor: Annotated[float, Range(gt=0, lt=1)] = 0.95
+    """The rate is divided by it when the loss falls, and multiplied when it does not."""
+    patience: Natural = 0
+    """Losses in a row that are let pass before the rate moves."""
+    threshold: NonNegative = 0.0
+    """What a loss must fall by to count as fallen."""
+    window: Count = 1
+    """Losses of optimizer steps that are averaged before they are compared."""
+    lowest: NonNegative = 0.0
+    """Least learning rate, at most lr."""
+    highest: Positive = 1.0
+    """Greatest learning rate, at least lr."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,10 +49,16 @@ class OptimizerOptions:
     """Decoupled weight decay, per step and unit of learning rate."""
     max_grad_norm: Positive = 1.0
     """Global gradient norm above which the gradient is scaled down."""
-    schedule: Literal["constant", "linear", "cosine"] = "constant"
-    """Decay of the learning rate after the warm-up, to 0 at the last step."""
+    schedule: Schedule = "constant"
+    """Course of the learning rate after the warm-up; linear, cosine, quadratic and wsd end at `floor`."""
     warmup_steps: Natural = 0
     """Optimizer steps of linear warm-up."""
+    floor: Share = 0.0
+    """Share of lr that a decay ends at, one step after the last."""
+    decay_share: Annotated[float, Range(gt=0, le=1)] = 0.2
+    """With wsd, last share of the steps after the warm-up over which the rate decays, by 1 - sqrt."""
+    greedy: GreedyOptions = field(default_factory=GreedyOptions)
+    """With greedy, how the rate answers to the loss."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,6 +287,15 @@ class TrainerOptions(Placed):
     """How a group's rewards become a loss."""
     prompts_per_step: Count = 32
     """Groups in one training step."""
+    update: UpdateOptions = field(default_factory=Accumulate)
+    """How a batch becomes optimizer steps; every batch makes one version."""
+    filter: FilterOptions | None = None
+    """Which groups are dropped and which answers are masked; None: all are trained on."""
+    max_attempts: Count = 10
+    """With a filter, batches of groups that a step may look at to fill itself; 10 is DAPO's."""
+    when_used_up: Literal["stop", "train_smaller"] = "stop"
+    """What follows when a step's attempts are used up: the run fails with the counts by reason, or what was
+    accepted is trained on, if that is anything at all."""
     micro_batch_tokens: Count = 8192
     """Tokens per forward and backward pass, prompts counted once per group; no update depends on it."""
     checkpoint_every: Natural = 50

@@ -85,4 +85,6 @@ def test_dapo_takes_reward_off_answers_in_the_last_fifth_of_the_longest() -> Non
 
 def test_a_missing_column_is_named() -> None:
     with pytest.raises(ValueError, match="the batch has no loss_mask"):
-        made("ppo").advantages(GroupScores(groups=np.zeros(1), rewards=np.zeros(1), lengths=np.ones(1)))
+        made("ppo", critic="node").advantages(
+            GroupScores(groups=np.zeros(1), rewards=np.zeros(1), lengths=np.ones(1))
+        )

@@ -123,7 +123,7 @@ def test_decoupled_ppo_equals_ppo_where_behaviour_is_proximal() -> None:
     logprobs, anchor, credit = torch.randn(3, 6, dtype=torch.float64)
     batch = token_batch([[1, 1, 1], [1, 0, 1]], behaviour=anchor, proximal=anchor, advantages=credit)
     assert value_and_gradient(made("decoupled_ppo"), logprobs, batch) == value_and_gradient(
-        made("ppo"), logprobs, batch
+        made("ppo", critic="node"), logprobs, batch
     )
 
 
@@ -146,7 +146,7 @@ def test_topr_weighs_right_answers_by_1_and_wrong_ones_by_their_product_ratio() 
 def test_sao_masks_both_sides_whatever_the_credit_and_keeps_the_divisor() -> None:
     logprobs = vector(LOG(0.7), LOG(0.9), LOG(1.3))
     batch = token_batch([[1, 1, 1]], advantages=vector(-1.0, 2.0, -3.0))
-    value, gradient, count = value_and_gradient(made("sao"), logprobs, batch)
+    value, gradient, count = value_and_gradient(made("sao", critic="node"), logprobs, batch)
     assert (value, gradient, count) == (close(-1.8), close([0.0, -1.8, 0.0]), 3.0)
 
 

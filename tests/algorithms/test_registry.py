@@ -76,7 +76,9 @@ def test_an_algorithm_needs_what_its_options_say_before_torch_is_there(kind: str
 def test_the_reference_is_needed_where_a_divergence_counts_and_values_where_a_critic_credits() -> None:
     assert GrpoOptions().needs() == ()
     assert GrpoOptions(kl_coef=0.1).needs() == ("reference_logprobs",)
-    assert GrpoOptions(kl_coef=0.1, advantage="gae").needs() == ("reference_logprobs", "values")
+    by_node = GrpoOptions(kl_coef=0.1, advantage="gae", critic="node")
+    assert by_node.needs() == ("reference_logprobs", "values")
+    assert GrpoOptions(advantage="gae").needs() == ()
 
 
 def test_credit_over_the_batch_waits_for_it() -> None:

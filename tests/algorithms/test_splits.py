@@ -17,7 +17,7 @@ from tests.algorithms.batches import made
 LENGTHS = (3, 1, 9, 4, 0, 2, 5, 1)
 GROUPS = (0, 0, 0, 1, 1, 1, 2, 3)
 MASKED_SAMPLE = 5
-COLUMNS = ("teacher_logprobs", "proximal_mean_logprobs")
+COLUMNS = ("teacher_logprobs", "proximal_mean_logprobs", "values", "returns")
 SPLITS: dict[str, list[list[list[int]]]] = {
     "one micro-batch per sample": [[[i] for i in range(8)]],
     "another packing": [[[6, 2, 0], [7], [1, 3, 5, 4]]],
@@ -47,13 +47,14 @@ class Step:
         token, chosen = torch.cat(places), torch.tensor(samples)
         sizes = torch.tensor([len(place) for place in places])
         policy, batch = self.policy, self.batch
-        assert policy.entropy is not None and policy.mean_logprobs is not None
+        assert policy.entropy is not None and policy.mean_logprobs is not None and policy.values is not None
         assert batch.proximal_logprobs is not None and batch.reference_logprobs is not None
         return Step(
             policy=PolicyOutput(
                 logprobs=policy.logprobs[token],
                 entropy=policy.entropy[token],
                 mean_logprobs=policy.mean_logprobs[token],
+                values=policy.values[token],
             ),
             batch=TokenBatch(
                 behaviour_logprobs=batch.behaviour_logprobs[token],
@@ -78,12 +79,13 @@ def random_step() -> Step:
     mask = (torch.rand(tokens) > 0.2).double() * (sample != MASKED_SAMPLE)
     group = torch.tensor(GROUPS)
     by_sample = torch.zeros(8).double().index_add(0, sample, mask)
-    near = torch.randn(6, tokens, dtype=torch.float64) * 0.3 - 1.5
+    near = torch.randn(8, tokens, dtype=torch.float64) * 0.3 - 1.5
     return Step(
         policy=PolicyOutput(
             logprobs=near[0].requires_grad_(),
             entropy=torch.rand(tokens, dtype=torch.float64).requires_grad_(),
             mean_logprobs=torch.randn(tokens, dtype=torch.float64),
+            values=torch.rand(tokens, dtype=torch.float64).requires_grad_(),
         ),
         batch=TokenBatch(
             behaviour_logprobs=near[1],
@@ -111,7 +113,7 @@ def prepared(algorithm: Algorithm, step: Step) -> Step:
 
 
 def update(algorithm: Algorithm, step: Step, ranks: list[list[list[int]]]) -> list[torch.Tensor]:
-    """Loss, gradient by log-probability and by entropy, divided once by the global count."""
+    """Loss, gradient by log-probability, entropy and value, divided once by the global count."""
     total, count = torch.zeros((), dtype=torch.float64), 0.0
     for rank in ranks:
         parts = [step.of(samples) for samples in rank]
@@ -119,7 +121,7 @@ def update(algorithm: Algorithm, step: Step, ranks: list[list[list[int]]]) -> li
         total = total + torch.stack([loss.total for loss in losses]).sum()
         count += sum(loss.count for loss in losses)
     mean = total / count
-    leaves = (step.policy.logprobs, step.policy.entropy)
+    leaves = (step.policy.logprobs, step.policy.entropy, step.policy.values)
     gradients = torch.autograd.grad(mean, [leaf for leaf in leaves if leaf is not None], allow_unused=True)
     return [mean.detach(), *(g for g in gradients if g is not None), torch.tensor(count).double()]
 

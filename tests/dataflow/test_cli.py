@@ -65,7 +65,9 @@ def test_a_warning_is_shown_and_stops_nothing(graph: str, capsys: pytest.Capture
 def test_plan_prints_json_for_scripts(graph: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", graph, "--json", "actor.optimizer.schedule=linear"]) == 0
     planned = json.loads(capsys.readouterr().out)
-    assert planned["rates"]["actor"] == {"first": 0.001, "middle": 0.0005, "last": pytest.approx(0.0001)}
+    rates = planned["rates"]["actor"]
+    assert rates.pop("last") == pytest.approx(0.0001)
+    assert rates == {"first": 0.001, "middle": 0.0005, "optimizer_steps": 10}
     assert planned["batches"]["prompts"]["samples_per_step"] == 256
 
 
@@ -76,6 +78,14 @@ def test_plan_tells_people_the_arithmetic_and_the_rates(
     text = capsys.readouterr().out
     assert "32 prompts x 8 samples = 256 rows of 'prompts'" in text
     assert "actor: 0.001 at step 1, 0.001 at step 6, 0.001 at step 10" in text
+    learn, optimizer = "learn.update={kind: mini_batches, number: 2}", "actor.optimizer.schedule"
+    assert main(["plan", graph, learn, f"{optimizer}=linear"]) == 0
+    assert (
+        "actor: 0.001 at optimizer step 1, 0.0005 at optimizer step 11, 5e-05 at optimizer step 20; "
+        "2 to a training step" in " ".join(capsys.readouterr().out.split())
+    )
+    assert main(["plan", graph, f"{optimizer}=greedy"]) == 0
+    assert "actor: 0.001 at step 1, then by the loss" in capsys.readouterr().out
 
 
 def test_draw_makes_a_mermaid_chart(graph: str, capsys: pytest.CaptureFixture[str]) -> None:

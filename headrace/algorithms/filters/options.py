@@ -6,6 +6,7 @@ from typing import Any, Literal
 from headrace.algorithms.by_path import find
 from headrace.algorithms.checked import Checked
 from headrace.algorithms.filters.base import RowFilter
+from headrace.algorithms.filters.chain import Chain
 from headrace.algorithms.filters.overlong import Overlong
 from headrace.algorithms.filters.variance import ZeroVariance
 
@@ -21,7 +22,16 @@ class PythonFilterOptions(Checked):
     """Keyword arguments of the class."""
 
 
-FilterOptions = ZeroVariance | Overlong | PythonFilterOptions
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChainOptions(Checked):
+    """Several filters; a group or an answer that more than one leaves out has the first one's reason."""
+
+    kind: Literal["chain"] = "chain"
+    filters: tuple[ZeroVariance | Overlong | PythonFilterOptions, ...]
+    """In order."""
+
+
+FilterOptions = ZeroVariance | Overlong | PythonFilterOptions | ChainOptions
 
 
 def build_filter(options: FilterOptions) -> RowFilter:
@@ -29,6 +39,8 @@ def build_filter(options: FilterOptions) -> RowFilter:
 
     Raises ValueError for a user's class that is not there, ImportError where its module does not import.
     """
+    if isinstance(options, ChainOptions):
+        return Chain([build_filter(each) for each in options.filters])
     if isinstance(options, PythonFilterOptions):
         return find(options.path, key="filter.path", what="class")(**options.options)
     return options

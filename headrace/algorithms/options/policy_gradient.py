@@ -8,6 +8,7 @@ from typing import Literal
 
 from headrace.algorithms.bounds import Count, NonNegative, Positive, PositiveOrInf, Share
 from headrace.algorithms.options.base import Options
+from headrace.algorithms.updates.annealed import Annealed, largest
 
 Credit = Literal[
     "group_zscore",
@@ -21,6 +22,8 @@ Credit = Literal[
 ]
 IN_GROUP = ("group_zscore", "group_mean", "leave_one_out", "group_mean_batch_std", "reinforce_pp_baseline")
 OVER_BATCH = ("group_mean_batch_std", "batch_zscore", "reinforce_pp", "reinforce_pp_baseline")
+Coefficient = NonNegative | Annealed
+"""A weight in the loss: a number, or one that moves over the run."""
 Reduction = Literal["token_mean", "sequence_mean", "sequence_sum", "prompt_mean"]
 
 
@@ -36,22 +39,40 @@ class PolicyGradient(Options):
     """Weight of longer returns in gae (arXiv 1506.02438); at 1 the credit is the return less the value."""
     gae_whiten: bool = False
     """Normalise gae over the tokens of the batch."""
-    kl_coef: NonNegative = 0.0
+    critic: Literal["head", "node"] = "head"
+    """Whose values gae takes: of a head on the policy that is trained with it, or of a critic node."""
+    value_coef: Coefficient = 0.1
+    """Weight of the head's loss, half the squared error to the return; 0.1 is TRL's for a shared trunk."""
+    value_clip: Positive | None = 0.2
+    """Most that the head's loss lets a value move in an update, either way; None: no bound."""
+    kl_coef: Coefficient = 0.0
     """Weight of the divergence from the reference policy; 0: none, and no reference node."""
     kl_estimator: Literal["k1", "k2", "k3"] = "k3"
     """Estimator of the divergence (joschu.net/blog/kl-approx.html)."""
     kl_in: Literal["loss", "reward"] = "loss"
     """Where the divergence counts: a term of the loss, or taken off each sample's reward."""
-    entropy_coef: NonNegative = 0.0
+    entropy_coef: Coefficient = 0.0
     """Weight of the entropy bonus in the loss."""
     reduction: Reduction = "token_mean"
     """How token losses become one number."""
     sequence_length: Count | None = None
     """Longest answer, in tokens, which sequence_sum divides by; None: the rollout's max_new_tokens."""
 
+    def __post_init__(self) -> None:
+        Options.__post_init__(self)
+        for name in self.annealed():
+            moving: Annealed = getattr(self, name)
+            if min(moving.start, moving.end) < 0:
+                raise ValueError(f"{name} goes from {moving.start} to {moving.end}; neither may be below 0")
+
     def needs(self) -> tuple[str, ...]:
-        reference = ("reference_logprobs",) if self.kl_coef > 0 else ()
-        return reference + (("values",) if self.advantage == "gae" else ())
+        reference = ("reference_logprobs",) if largest(self.kl_coef) > 0 else ()
+        by_node = self.advantage == "gae" and self.critic == "node"
+        return reference + (("values",) if by_node else ())
+
+    @property
+    def values_by_head(self) -> bool:
+        return self.advantage == "gae" and self.critic == "head"
 
     @property
     def compares_group(self) -> bool:

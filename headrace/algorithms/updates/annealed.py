@@ -17,12 +17,15 @@ class Annealed:
     """
 
     start: float
+    """Value up to first_step."""
     end: float
+    """Value from last_step on."""
     first_step: Natural = 0
-    """The last step at `start`."""
+    """The last training step at `start`."""
     last_step: Natural
-    """The first step at `end`."""
+    """The first training step at `end`."""
     shape: Literal["linear", "cosine"] = "linear"
+    """Of the way between them."""
 
     def __post_init__(self) -> None:
         check_bounds(self)
@@ -42,3 +45,13 @@ class Annealed:
         if self.shape == "cosine":
             progress = 0.5 * (1.0 - math.cos(math.pi * progress))
         return self.start + (self.end - self.start) * progress
+
+
+def at(coefficient: float | Annealed, step: int) -> float:
+    """A coefficient's value at a step of the run, whether it moves or not."""
+    return coefficient.at(step) if isinstance(coefficient, Annealed) else coefficient
+
+
+def largest(coefficient: float | Annealed) -> float:
+    """The largest value that a coefficient has in a run."""
+    return max(coefficient.start, coefficient.end) if isinstance(coefficient, Annealed) else coefficient

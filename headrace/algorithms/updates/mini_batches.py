@@ -30,13 +30,8 @@ class MiniBatches(Checked):
         return self.number * self.epochs
 
     def plan(self, batch: int, groups: np.ndarray, *, seed: int) -> Sequence[np.ndarray]:
-        """Raises ValueError for a batch with fewer groups than mini-batches."""
+        """A batch with fewer groups than mini-batches leaves some of them empty."""
         ids = np.unique(groups)
-        if len(ids) < self.number:
-            raise ValueError(
-                f"batch {batch} has {len(ids)} groups for {self.number} mini-batches; lower number, or raise"
-                " the prompts per step"
-            )
         return [
             np.flatnonzero(np.isin(groups, chosen))
             for epoch in range(self.epochs)

@@ -12,7 +12,7 @@ from headrace.services.options import TrainerOptions
 READERS = {
     "reference": "set the trainer's kl_coef above 0",
     "teacher": "give the trainer an algorithm that learns from one, such as opd,",
-    "critic": "set the trainer's advantage to gae",
+    "critic": "set the trainer's advantage to gae and its critic to node",
 }
 """How a trainer comes to read what a model scores, by the kind of the scorer."""
 
@@ -45,6 +45,8 @@ def _lacks(spec: GraphSpec, name: str, kind: str, columns: list[str]) -> Problem
     way_out = f"add '{others[0]}' to the inputs" if others else f"add a {kind} node and name it in the inputs"
     if kind == "reference":
         way_out += ", or set kl_coef: 0"
+    if kind == "critic":
+        way_out += ", or set critic: head"
     return Problem(
         path=("nodes", name, "inputs"),
         wrong=f"{who} reads {listing(columns)}, which none of {listing(upstream(spec, name))} writes",

@@ -1,22 +1,19 @@
-"""Whether the numbers fit each other: batches, data, schedules, and knobs that would have no effect."""
+"""Whether the numbers fit each other: batches, data, and knobs that would have no effect."""
 
 from collections.abc import Iterator
 from math import ceil
 
 from headrace.algorithms.budgets.options import FixedOptions
 from headrace.algorithms.curricula.options import UniformOptions
-from headrace.algorithms.options import DapoOptions
-from headrace.algorithms.options.policy_gradient import PolicyGradient
 from headrace.dataflow.checks.data import size_of
+from headrace.dataflow.checks.idle import idle
+from headrace.dataflow.checks.training import check_filter_sees_groups
 from headrace.dataflow.language.convert import build
-from headrace.dataflow.language.fields import keys
 from headrace.dataflow.language.problems import Path, Problem
 from headrace.dataflow.language.spec import GraphSpec
-from headrace.dataflow.planning.topology import policy_of, tables
+from headrace.dataflow.planning.topology import tables
 from headrace.services.options import QueueOptions, RolloutOptions, SourceOptions, TrainerOptions
 from headrace.services.rollout.engines.fake import Script
-
-_OTHER_CREDIT = ("the credit is not gae", "set advantage: gae")
 
 
 def check_figures(spec: GraphSpec) -> Iterator[Problem]:
@@ -31,13 +28,11 @@ def check_figures(spec: GraphSpec) -> Iterator[Problem]:
                     yield from _group_fits(source, ("nodes", name), reader, ("nodes", other))
                 elif isinstance(reader, TrainerOptions):
                     yield from _group_credits(source, ("nodes", name), reader)
+                    yield from check_filter_sees_groups(source, ("nodes", name), reader)
                     yield from _data_lasts(spec, source, ("nodes", name), reader)
     for name, node in spec.nodes.items():
         path = ("nodes", name)
-        if isinstance(node.options, TrainerOptions):
-            yield from _schedule(spec, name)
-            yield from _trainer_knobs(node.options, path)
-        elif isinstance(node.options, RolloutOptions):
+        if isinstance(node.options, RolloutOptions):
             yield from _rollout_knobs(spec, node.options, path)
 
 
@@ -52,7 +47,7 @@ def _queue_knobs(queue: QueueOptions) -> Iterator[Problem]:
             way_out="set queue.durability: disk, or remove archive",
         )
     if queue.fsync != "batch":
-        yield _idle(("queue", "fsync"), why, "set queue.durability: disk, or remove fsync")
+        yield idle(("queue", "fsync"), why, "set queue.durability: disk, or remove fsync")
 
 
 def _group_fits(source: SourceOptions, at: Path, rollout: RolloutOptions, reader: Path) -> Iterator[Problem]:
@@ -98,40 +93,6 @@ def _data_lasts(
         )
 
 
-def _schedule(spec: GraphSpec, name: str) -> Iterator[Problem]:
-    policy = policy_of(spec, name)
-    optimizer = spec.policies[policy].optimizer
-    if optimizer.warmup_steps >= spec.steps:
-        yield Problem(
-            path=("policies", policy, "optimizer", "warmup_steps"),
-            wrong=f"a warm-up of {optimizer.warmup_steps} steps does not end within {spec.steps} steps",
-            allowed=f"below {spec.steps}",
-            way_out="shorten it or raise steps",
-        )
-
-
-def _trainer_knobs(trainer: TrainerOptions, path: Path) -> Iterator[Problem]:
-    algorithm = trainer.algorithm
-    if not isinstance(algorithm, PolicyGradient):
-        return
-    defaults, by_value = keys(type(algorithm)), algorithm.advantage == "gae"
-    for key, effective, why, cure in (
-        ("kl_estimator", algorithm.kl_coef > 0, "kl_coef is 0", "set kl_coef above 0"),
-        ("kl_in", algorithm.kl_coef > 0, "kl_coef is 0", "set kl_coef above 0"),
-        ("gamma", by_value or algorithm.advantage == "reinforce_pp", *_OTHER_CREDIT),
-        ("gae_lambda", by_value, *_OTHER_CREDIT),
-        ("gae_whiten", by_value, *_OTHER_CREDIT),
-        (
-            "sequence_length",
-            algorithm.reduction == "sequence_sum" or isinstance(algorithm, DapoOptions),
-            "nothing is divided by it",
-            "set reduction: sequence_sum",
-        ),
-    ):
-        if not effective and getattr(algorithm, key) != defaults[key].default:
-            yield _idle((*path, "algorithm", key), why, f"{cure}, or remove {key}")
-
-
 def _rollout_knobs(spec: GraphSpec, rollout: RolloutOptions, path: Path) -> Iterator[Problem]:
     if rollout.fake and rollout.engine != "fake":
         yield Problem(
@@ -144,12 +105,8 @@ def _rollout_knobs(spec: GraphSpec, rollout: RolloutOptions, path: Path) -> Iter
         build(Script, rollout.fake, (*path, "fake"), script, noun="a fake script")
         yield from script
     if rollout.over_new_weights == "finish" and spec.staleness == 0:
-        yield _idle(
+        yield idle(
             (*path, "over_new_weights"),
             "at staleness 0 nothing is in flight when weights arrive",
             "remove it, or raise staleness",
         )
-
-
-def _idle(path: Path, why: str, way_out: str) -> Problem:
-    return Problem(path=path, wrong=f"no effect: {why}", way_out=way_out, severity="warning")

@@ -157,6 +157,9 @@ def _one_of(value: Any, kinds: Sequence[Any], path: Path, problems: list[Problem
     for kind in kinds:
         if (made := convert(value, kind, path, [])) is not INVALID:
             return made
+    alike = [kind for kind in kinds if dataclasses.is_dataclass(kind) == isinstance(value, Mapping)]
+    if len(alike) == 1:
+        return convert(value, alike[0], path, problems, help=help)
     problems.append(_refused(value, " or ".join(map(type_name, kinds)), path, help))
     return INVALID
 

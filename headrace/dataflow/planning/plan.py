@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from headrace.algorithms.schedules import learning_rate
 from headrace.dataflow.language.spec import GraphSpec, NodeKind, NodeOptions, NodeSpec
 from headrace.dataflow.planning.cluster import Cluster
 from headrace.dataflow.planning.roles import ROLES, reads, writes
@@ -25,6 +24,7 @@ from headrace.services.options import (
 )
 from headrace.services.source.hearing import READS, task_name
 from headrace.services.source.stream import MAX_PROMPTS_PER_PUT
+from headrace.services.trainer.schedule import scheduled
 from headrace.transferqueue.schema import Column, TableSpec, Task
 
 UNBOUNDED_STEPS = 4.0
@@ -78,11 +78,16 @@ class StepPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rates:
-    """Learning rates of a policy at the first, middle and last step of the run."""
+    """Learning rates of a policy at the first, middle and last optimizer step of the run.
+
+    `middle` and `last` are None where the loss decides.
+    """
 
     first: float
-    middle: float
-    last: float
+    middle: float | None
+    last: float | None
+    optimizer_steps: int
+    """Of the whole run: training steps times the updates of each."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,8 +131,10 @@ def plan(spec: GraphSpec, cluster: Cluster) -> Plan:
         },
         batches=batches,
         rates={
-            name: rates(spec.policies[name].optimizer, spec.steps)
-            for name in dict.fromkeys(str(node.policy) for node in spec.of_kind("trainer").values())
+            str(node.policy): rates(
+                spec.policies[str(node.policy)].optimizer, spec.steps * updates_per_batch(node)
+            )
+            for node in spec.of_kind("trainer").values()
         },
     )
 
@@ -144,18 +151,17 @@ def mode(staleness: float) -> str:
 
 
 def rates(optimizer: OptimizerOptions, steps: int) -> Rates:
-    """Learning rates at steps 0, steps // 2 and steps - 1."""
-    first, middle, last = (
-        learning_rate(
-            step,
-            peak=optimizer.lr,
-            schedule=optimizer.schedule,
-            warmup_steps=optimizer.warmup_steps,
-            total_steps=steps,
-        )
-        for step in (0, steps // 2, steps - 1)
-    )
-    return Rates(first=first, middle=middle, last=last)
+    """Learning rates at the optimizer steps 0, steps // 2 and steps - 1."""
+    if optimizer.schedule == "greedy":
+        return Rates(first=optimizer.lr, middle=None, last=None, optimizer_steps=steps)
+    first, middle, last = (scheduled(optimizer, step, steps) for step in (0, steps // 2, steps - 1))
+    return Rates(first=first, middle=middle, last=last, optimizer_steps=steps)
+
+
+def updates_per_batch(trainer: NodeSpec) -> int:
+    """Optimizer steps that a trainer's node takes in each training step."""
+    options = trainer.options
+    return options.update.updates_per_batch if isinstance(options, TrainerOptions) else 0
 
 
 def _service(spec: GraphSpec, name: str, cluster: Cluster) -> ServicePlan:

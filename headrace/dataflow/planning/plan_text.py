@@ -6,7 +6,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from headrace.dataflow.planning.plan import Plan, ServicePlan, StepPlan
+from headrace.dataflow.planning.plan import Plan, Rates, ServicePlan, StepPlan
 
 
 def render(plan: Plan) -> RenderableType:
@@ -30,12 +30,7 @@ def render(plan: Plan) -> RenderableType:
         kept = ", rows that leave are archived" if plan.queue.archive else ""
         parts.append(Text(f"queue   on disk in the run's directory, fsync {plan.queue.fsync}{kept}"))
     for policy, rates in plan.rates.items():
-        parts.append(
-            Text(
-                f"lr      {policy}: {rates.first:g} at step 1, "
-                f"{rates.middle:g} at step {plan.steps // 2 + 1}, {rates.last:g} at step {plan.steps}"
-            )
-        )
+        parts.append(Text(f"lr      {policy}: {_rates(rates, plan.steps)}"))
     return Group(*parts)
 
 
@@ -45,6 +40,18 @@ def _spread(batch: StepPlan) -> str:
         return ""
     mean = "on average" if batch.samples_per_prompt < batch.largest_group else "at most"
     return f" {mean}, {batch.smallest_group} to {batch.largest_group} to a prompt"
+
+
+def _rates(rates: Rates, steps: int) -> str:
+    total = rates.optimizer_steps
+    what = "step" if total == steps else "optimizer step"
+    if rates.middle is None or rates.last is None:
+        return f"{rates.first:g} at {what} 1, then by the loss"
+    text = (
+        f"{rates.first:g} at {what} 1, {rates.middle:g} at {what} {total // 2 + 1}, "
+        f"{rates.last:g} at {what} {total}"
+    )
+    return text if total == steps else f"{text}; {total // steps} to a training step"
 
 
 def _services(plan: Plan) -> Table:

@@ -2,12 +2,22 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 from headrace.algorithms.budgets.options import PythonBudgetOptions
 from headrace.algorithms.curricula.options import PythonSamplerOptions
+from headrace.algorithms.filters import ChainOptions, PythonFilterOptions
+from headrace.algorithms.options import PythonOptions
 from headrace.dataflow.language.spec import GraphSpec, NodeSpec
 from headrace.services.models import RECIPES
-from headrace.services.options import JsonlData, PolicyOptions, PythonVerifier, RewardOptions, SourceOptions
+from headrace.services.options import (
+    JsonlData,
+    PolicyOptions,
+    PythonVerifier,
+    RewardOptions,
+    SourceOptions,
+    TrainerOptions,
+)
 
 
 def rooted(spec: GraphSpec, folder: Path) -> GraphSpec:
@@ -33,6 +43,8 @@ def _node(node: NodeSpec, folder: Path) -> NodeSpec:
     if isinstance(options, RewardOptions) and isinstance(options.verifier, PythonVerifier):
         verifier = replace(options.verifier, function=_code(options.verifier.function, folder))
         return replace(node, options=replace(options, verifier=verifier))
+    if isinstance(options, TrainerOptions):
+        return replace(node, options=_trainer(options, folder))
     return node
 
 
@@ -51,3 +63,23 @@ def _code(path: str, folder: Path) -> str:
     """`file.py:name` from `folder`; a module's name stays as it is."""
     place, _, name = path.rpartition(":")
     return f"{folder / place}:{name}" if place.endswith(".py") else path
+
+
+def _trainer(options: TrainerOptions, folder: Path) -> TrainerOptions:
+    algorithm, chosen = options.algorithm, options.filter
+    if isinstance(algorithm, PythonOptions):
+        algorithm = replace(algorithm, path=_code(algorithm.path, folder))
+    if isinstance(chosen, ChainOptions):
+        chosen = replace(chosen, filters=tuple(_filter(each, folder) for each in chosen.filters))
+    elif chosen is not None:
+        chosen = _filter(chosen, folder)
+    return replace(options, algorithm=algorithm, filter=chosen)
+
+
+Filter = TypeVar("Filter")
+
+
+def _filter(options: Filter, folder: Path) -> Filter:
+    if isinstance(options, PythonFilterOptions):
+        return replace(options, path=_code(options.path, folder))
+    return options

@@ -26,7 +26,11 @@ def token_outputs(
         if name not in ("entropy", "mean_logprobs"):
             raise ValueError(
                 f"the loss asks for {name!r}; a language model's logits give entropy and mean_logprobs"
-                + (", values need a value head, which no model here has" if name in OUTPUTS else "")
+                + (
+                    ", values need a value head, which the trainer gives to a built-in credit by gae"
+                    if name in OUTPUTS
+                    else ""
+                )
             )
     precise = logits.to(torch.promote_types(logits.dtype, torch.float32))
     tempered = precise if temperature == 1.0 else precise / temperature

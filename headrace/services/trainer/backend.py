@@ -34,6 +34,8 @@ class StepResult:
     """Whether no token was trained, so that weights and optimizer stayed as they were."""
     count: float
     """What the summed gradient was divided by."""
+    loss: float = 0.0
+    """The summed loss, divided by it; 0 where skipped."""
     sums: Mapping[str, float] = field(default_factory=dict)
     maxima: Mapping[str, float] = field(default_factory=dict)
     """Diagnostics of the whole step, for `algorithms.diagnostics.summary`."""
@@ -58,10 +60,22 @@ class Backend(Protocol):
         """Forgets what was accumulated since the last step."""
         ...
 
-    def logprobs(
-        self, prompt_ids: Sequence[np.ndarray], response_ids: Sequence[np.ndarray], groups: np.ndarray
-    ) -> list[np.ndarray]:
-        """Of each answer's tokens under the current weights, no gradient: [B] of [length]."""
+    def before(
+        self,
+        prompt_ids: Sequence[np.ndarray],
+        response_ids: Sequence[np.ndarray],
+        groups: np.ndarray,
+        names: Sequence[str] = (),
+    ) -> dict[str, list[np.ndarray]]:
+        """`logprobs`, and those of `algorithms.base.OUTPUTS` that are named, of each answer's tokens under
+        the current weights, no gradient: [B] of [length] each."""
+        ...
+
+    def prepared(self, samples: Samples, algorithm: Algorithm) -> Samples:
+        """`samples`, a whole batch, with what the algorithm prepares of it under the current weights.
+
+        For several optimizer steps on one batch; `accumulate` prepares what nobody has prepared.
+        """
         ...
 
     def weights(self) -> "dict[str, torch.Tensor]":

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from headrace.algorithms.advantages import zero_std_frac
+from headrace.algorithms.advantages import singletons, zero_std_frac
+from headrace.services.trainer.intake import Intake, Judged
 from headrace.transferqueue import Rows, TableStats
 
 
@@ -20,7 +21,11 @@ class Ledger:
 
     step: int
     uids: list[int] = field(default_factory=list)
+    """Rows that the step commits, in the order of their leases."""
     groups: set[int] = field(default_factory=set)
+    """Those of the rows that it commits."""
+    dropped: list[int] = field(default_factory=list)
+    """Rows that it looked at and dropped."""
     _rewards: list[np.ndarray] = field(default_factory=list)
     _row_groups: list[np.ndarray] = field(default_factory=list)
     _lengths: list[int] = field(default_factory=list)
@@ -30,9 +35,17 @@ class Ledger:
     _invalid: Counter[str] = field(default_factory=Counter)
     _parts: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
 
-    def add(self, rows: Rows) -> None:
-        self.uids += rows.uids.tolist()
-        self.groups |= set(rows.groups.tolist())
+    def add(self, judged: Judged) -> None:
+        for part in (judged.kept, judged.held):
+            self.uids += part.uids.tolist()
+            self.groups |= set(part.groups.tolist())
+        if len(judged.kept):
+            self._train(judged.kept)
+
+    def drop(self, uids: np.ndarray) -> None:
+        self.dropped += uids.tolist()
+
+    def _train(self, rows: Rows) -> None:
         self._rewards.append(np.asarray(rows["reward"], dtype=np.float64))
         self._row_groups.append(rows.groups)
         self._lengths += [len(ids) for ids in rows["response_ids"]]
@@ -45,6 +58,11 @@ class Ledger:
         for parts in rows["reward_parts"]:
             for name, value in parts.items():
                 self._parts[name].append(float(value))
+
+    @property
+    def trained(self) -> int:
+        """Rows that the step trains on."""
+        return len(self._lengths)
 
     @property
     def tokens(self) -> int:
@@ -66,6 +84,7 @@ class Ledger:
             "reward/invalid_rate": 1.0 - len(valid) / len(rewards),
             **{f"reward/invalid/{reason}": float(count) for reason, count in self._invalid.items()},
             "group/zero_std_frac": zero_std_frac(rewards, groups),
+            "group/singletons": float(singletons(rewards, groups)),
             "staleness/mean": float(staleness.mean()),
             "staleness/max": float(staleness.max()),
             "staleness/violations": float((staleness > staleness_limit).sum()),
@@ -76,8 +95,17 @@ class Ledger:
             "response_length/p99": float(np.percentile(lengths, 99)),
             "response_length/max": float(lengths.max()),
             "truncated_frac": self._finish["length"] / len(lengths),
-            "samples/trained": float(len(self.uids)),
+            "samples/trained": float(self.trained),
         }
+
+
+def intake_metrics(intake: Intake) -> dict[str, float]:
+    """What the filter made of the groups that the step looked at."""
+    return {
+        "group/accepted": float(intake.accepted),
+        **{f"group/dropped/{reason}": float(groups) for reason, groups in intake.rejected.items()},
+        **{f"samples/masked/{reason}": float(rows) for reason, rows in intake.masked.items()},
+    }
 
 
 def queue_metrics(table: TableStats) -> dict[str, float]:
@@ -87,7 +115,7 @@ def queue_metrics(table: TableStats) -> dict[str, float]:
         "samples/duplicated": float(table.duplicated),
         "samples/lost": float(table.lost),
         "data/quarantined": float(table.quarantined),
-        **{f"group/dropped/{reason}": float(rows) for reason, rows in table.dropped.items()},
+        **{f"samples/dropped/{reason}": float(rows) for reason, rows in table.dropped.items()},
         "trained_len/dispatched_len": table.trained_length_mean / dispatched if dispatched else 1.0,
     }
 

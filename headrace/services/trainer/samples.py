@@ -1,16 +1,14 @@
 """Samples as the trainer's back ends take them: whole columns, one entry per sample."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from headrace.algorithms.base import Advantages
 
-PER_SAMPLE = (
-    *("groups", "prompt_ids", "response_ids", "behaviour_logprobs", "loss_mask"),
-    *("rewards", "advantages"),
-)
+RAGGED = ("prompt_ids", "response_ids", "behaviour_logprobs", "loss_mask")
+PER_SAMPLE = ("groups", *RAGGED, "rewards", "advantages")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +36,10 @@ class Samples:
     """Further columns that the algorithm needs, by name."""
     reference_logprobs: Sequence[np.ndarray] | None = field(default=None, repr=False)
     """None: the run has no reference."""
+    proximal_logprobs: Sequence[np.ndarray] | None = field(default=None, repr=False)
+    """Under the policy at the start of the update; None: the current one is that."""
+    is_prepared: bool = False
+    """Whether `columns` hold already what the algorithm prepares."""
     progress: float = 0.0
     """Share of the run's steps that were taken before this one."""
 
@@ -48,8 +50,9 @@ class Samples:
                 raise ValueError(f"{name} has {len(getattr(self, name))} entries for {size} samples")
         self._check_aligned("behaviour_logprobs", self.behaviour_logprobs)
         self._check_aligned("loss_mask", self.loss_mask)
-        if self.reference_logprobs is not None:
-            self._check_aligned("reference_logprobs", self.reference_logprobs)
+        for name in ("reference_logprobs", "proximal_logprobs"):
+            if (column := getattr(self, name)) is not None:
+                self._check_aligned(name, column)
         if isinstance(self.advantages, list):
             self._check_aligned("advantages", self.advantages)
         for name, column in self.columns.items():
@@ -57,6 +60,28 @@ class Samples:
 
     def __len__(self) -> int:
         return len(self.uids)
+
+    def select(self, index: np.ndarray) -> "Samples":
+        """The samples at `index`, int64 [n], in that order; whole groups."""
+
+        def chosen(column: Sequence[np.ndarray]) -> list[np.ndarray]:
+            return [column[i] for i in index]
+
+        return replace(
+            self,
+            uids=self.uids[index],
+            groups=self.groups[index],
+            rewards=self.rewards[index],
+            advantages=chosen(self.advantages)
+            if isinstance(self.advantages, list)
+            else self.advantages[index],
+            columns={name: chosen(column) for name, column in self.columns.items()},
+            **{name: chosen(getattr(self, name)) for name in RAGGED},
+            **{
+                name: None if getattr(self, name) is None else chosen(getattr(self, name))
+                for name in ("reference_logprobs", "proximal_logprobs")
+            },
+        )
 
     def _check_aligned(self, name: str, column: Sequence[np.ndarray]) -> None:
         if len(column) != len(self):

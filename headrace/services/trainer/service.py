@@ -1,7 +1,9 @@
 """The trainer: whole groups in as they finish, one optimizer step and one published version a batch.
 
-    lease groups ─► credit ─► accumulate        until the step has its prompts
-    step ─► commit ─► write weights ─► publish   then the next step; a checkpoint every so often
+    lease groups ─► filter ─► credit ─► accumulate   until the step has its prompts
+    step ─► commit ─► write weights ─► publish        then the next step; a checkpoint every so often
+
+An update of several optimizer steps begins when the batch is whole; it too makes one version.
 
 Invariant: the samples of a step are committed with it, exactly once, before its version is published. A
 checkpoint is of a committed step: one that ended between the update and its commit leaves none.
@@ -11,14 +13,16 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 from transformers.utils.logging import disable_progress_bar
 
-from headrace.algorithms.base import Algorithm, GroupScores
-from headrace.algorithms.diagnostics import clipping_is_off, summary
+from headrace.algorithms.base import Algorithm
+from headrace.algorithms.diagnostics import clipping_is_off
+from headrace.algorithms.filters import build_filter
 from headrace.algorithms.registry import build
 from headrace.services.base import Context
 from headrace.services.clock import ActivityClock
@@ -28,11 +32,15 @@ from headrace.services.models import LoadedModel, load
 from headrace.services.options import TrainerOptions
 from headrace.services.trainer import checkpoint
 from headrace.services.trainer.backend import Backend, NonFiniteGradientError, StepResult
-from headrace.services.trainer.ledger import Ledger, queue_metrics, staleness_limit
+from headrace.services.trainer.credited import column, credited
+from headrace.services.trainer.intake import Intake, Judged
+from headrace.services.trainer.ledger import Ledger, intake_metrics, queue_metrics, staleness_limit
 from headrace.services.trainer.samples import Samples
 from headrace.services.trainer.torch_backend import TorchBackend
+from headrace.services.trainer.update import metrics as update_metrics
+from headrace.services.trainer.update import optimizer_steps
 from headrace.services.weights import WeightStore
-from headrace.transferqueue import EndOfData, Rows, TableStats
+from headrace.transferqueue import EndOfData, Lease, Rows, TableStats
 
 T = TypeVar("T")
 
@@ -50,15 +58,26 @@ class Trainer:
         self._torn = False
         """Whether the weights hold an update that is not committed."""
         self._finishing: asyncio.Task[None] | None = None
+        self._batch: Samples | None = None
+        """The step's batch where its update waits for the last group."""
 
     async def setup(self, context: Context) -> None:
         self._context = context
         self._options: TrainerOptions = context.options
         self._weights = WeightStore(context.shared_dir / "weights")
-        self._algorithm = build(self._options.algorithm, max_new_tokens=context.flow.max_new_tokens)
+        self._algorithm = self._built(context.flow.first_step)
+        self._intake = Intake(
+            None if self._options.filter is None else build_filter(self._options.filter),
+            groups_per_step=context.flow.prompts_per_step,
+            max_attempts=self._options.max_attempts,
+            when_used_up=self._options.when_used_up,
+        )
         self._committed = self._saved = context.flow.first_step
         await self._run(self._load)
         await self._publish(self._committed, await self._write_weights(self._committed))
+
+    def _built(self, step: int) -> Algorithm:
+        return build(self._options.algorithm, max_new_tokens=self._context.flow.max_new_tokens, step=step)
 
     def _load(self) -> None:
         context = self._context
@@ -69,12 +88,16 @@ class Trainer:
             context.policy.optimizer,
             temperature=context.flow.temperature,
             micro_batch_tokens=self._options.micro_batch_tokens,
-            total_steps=context.flow.steps,
+            total_steps=context.flow.steps * self._options.update.updates_per_batch,
+            value_head="values" in self._algorithm.outputs(),
         )
         if context.resume is not None:
             found = checkpoint.read(context.resume)
             self._backend.load_state(found.weights(), found.tensors())
             self._data = DataPosition.from_json(found.values["data_position"])
+            if (saved := found.values.get("filter")) is not None:
+                self._intake.load_state(saved)
+        self._filter_state = self._intake.state()
 
     async def run(self) -> None:
         """Returns after the run's last step. Raises TrainingError naming the step that cannot be taken."""
@@ -85,18 +108,22 @@ class Trainer:
     async def _step(self, step: int) -> None:
         started = time.monotonic()
         ledger = Ledger(step=step)
-        taken: list[Rows] = []
-        while (left := self._context.flow.prompts_per_step - len(ledger.groups)) > 0:
-            taken.append(rows := await self._lease(step, left))
+        if self._options.algorithm.annealed():
+            self._algorithm = self._built(step)
+        self._intake.begin(step)
+        whole = self._algorithm.needs_full_batch or not self._options.update.streams
+        taken: list[Judged] = []
+        while (missing := self._intake.missing) > 0:
+            lease = await self._lease(step, missing)
             with self._clock.during("busy"):
-                if self._algorithm.needs_full_batch and len(np.unique(rows.groups)) < left:
-                    ledger.add(rows)
+                taken.append(judged := await self._judge(lease, ledger))
+                if (whole and self._intake.missing) or not any(len(each.kept) for each in taken):
+                    ledger.add(judged)
                     continue
-                samples = credited(taken, self._algorithm, progress=step / self._context.flow.steps)
+                learning = self._run(self._learn, taken, step)
                 taken = []
-                accumulating = self._run(self._backend.accumulate, samples, self._algorithm)
-                ledger.add(rows)
-                await accumulating
+                ledger.add(judged)
+                await learning
         limit = staleness_limit(self._context.flow.staleness)
         if ledger.staleness_max > limit:
             raise TrainingError(
@@ -106,10 +133,46 @@ class Trainer:
         self._finishing = asyncio.ensure_future(self._finish(ledger, started))
         await asyncio.shield(self._finishing)
 
-    async def _lease(self, step: int, groups: int) -> Rows:
+    async def _judge(self, lease: Lease, ledger: Ledger) -> Judged:
+        """What the filter makes of a lease; what it drops is out of the queue on return."""
+        if not self._intake.judges:
+            return self._intake.take(lease.rows, again=lease.again)
+        judged = await self._run(partial(self._intake.take, lease.rows, again=lease.again))
+        for reason, uids in judged.dropped.items():
+            await self._context.client.drop(lease.table, uids, reason)
+            ledger.drop(uids)
+        return judged
+
+    def _learn(self, taken: Sequence[Judged], step: int) -> None:
+        """Credits rows and takes their gradient, or keeps them for an update of the whole batch."""
+        rows = [judged.kept for judged in taken if len(judged.kept)]
+        anchored = not self._options.update.streams
+        samples = credited(
+            rows,
+            self._algorithm,
+            needs=self._options.algorithm.needs(),
+            progress=step / self._context.flow.steps,
+            masked=frozenset().union(*(judged.masked for judged in taken)),
+            before=self._before(rows, anchored),
+            anchored=anchored,
+        )
+        if anchored:
+            self._batch = samples
+        else:
+            self._backend.accumulate(samples, self._algorithm)
+
+    def _before(self, rows: Sequence[Rows], anchored: bool) -> dict[str, list[np.ndarray]] | None:
+        """What the policy says of the answers before the update, where somebody asks for it."""
+        names = [name for name in self._algorithm.outputs() if name == "values" or anchored]
+        if not names and not anchored:
+            return None
+        groups = np.concatenate([each.groups for each in rows])
+        return self._backend.before(column(rows, "prompt_ids"), column(rows, "response_ids"), groups, names)
+
+    async def _lease(self, step: int, groups: int) -> Lease:
         context = self._context
         try:
-            lease = await context.client.lease(
+            return await context.client.lease(
                 context.node,
                 groups * context.flow.samples_per_prompt,
                 version=step,
@@ -117,15 +180,15 @@ class Trainer:
             )
         except EndOfData as error:
             raise TrainingError(
-                f"step {step} of {context.flow.steps} lacks {groups} prompts and the data has ended; "
+                f"step {step} of {context.flow.steps} lacks {groups} prompts and the data has "
+                f"ended{self._intake.counts()}; "
                 "set the source's epochs higher or leave it out, or ask for fewer steps"
             ) from error
-        return lease.rows
 
     async def _finish(self, ledger: Ledger, started: float) -> None:
         """Everything between the last gradient of a step and its published version; not to be torn apart."""
         with self._clock.during("busy"):
-            result = await self._run(self._update, ledger.step)
+            results = await self._run(self._update, ledger.step)
             updated = time.monotonic()
             writing = self._write_weights(ledger.step + 1)
             await self._commit(ledger)
@@ -133,22 +196,34 @@ class Trainer:
             sync_s = time.monotonic() - updated
         table = (await self._context.client.stats()).tables[self._context.flow.table]
         self._data = self._data.without(table.quarantine)
-        self._report(ledger, result, table, time.monotonic() - started, sync_s)
+        self._report(ledger, results, table, time.monotonic() - started, sync_s)
         every = self._options.checkpoint_every
         if every and self._committed % every == 0:
             await self._save()
 
-    def _update(self, step: int) -> StepResult:
+    def _update(self, step: int) -> list[StepResult]:
+        batch, self._batch = self._batch, None
+        results: list[StepResult] = []
         self._torn = True
         try:
-            return self._backend.step(step)
+            for result in optimizer_steps(
+                self._backend,
+                self._options.update,
+                batch,
+                self._algorithm,
+                step=step,
+                seed=self._context.seed,
+            ):
+                results.append(result)
         except NonFiniteGradientError:
-            self._torn = False
+            self._torn = any(not result.skipped for result in results)
             raise
+        return results
 
     async def _commit(self, ledger: Ledger) -> None:
         await self._context.client.commit(self._context.node, ledger.step, np.array(ledger.uids))
-        self._data = self._data.advance(ledger.groups)
+        self._data = self._data.advance(ledger.groups).without(ledger.dropped)
+        self._filter_state = self._intake.state()
         self._committed, self._torn = ledger.step + 1, False
 
     def _write_weights(self, version: int) -> asyncio.Future[str]:
@@ -167,19 +242,22 @@ class Trainer:
             )
 
     def _report(
-        self, ledger: Ledger, result: StepResult, table: TableStats, step_s: float, sync_s: float
+        self,
+        ledger: Ledger,
+        results: Sequence[StepResult],
+        table: TableStats,
+        step_s: float,
+        sync_s: float,
     ) -> None:
         """The metrics of a step, under the number of the version that it started from."""
         metrics = {
             **ledger.metrics(staleness_limit(self._context.flow.staleness)),
             **queue_metrics(table),
-            **summary(result.sums, result.maxima),
-            "actor/grad_norm": result.grad_norm,
-            "actor/lr": result.lr,
-            "actor/skipped": float(result.skipped),
+            **intake_metrics(self._intake),
+            **update_metrics(results),
             "perf/step_time": step_s,
             "perf/tokens_per_s": ledger.tokens / step_s,
-            "perf/samples_per_s": len(ledger.uids) / step_s,
+            "perf/samples_per_s": ledger.trained / step_s,
             "sync/publish_seconds": sync_s,
             "data/prompts_consumed": float(self._data.consumed),
         }
@@ -210,7 +288,11 @@ class Trainer:
             self._committed,
             save_model=self._save_model,
             tensors=self._backend.state(),
-            values={"data_position": self._data.to_json(), "seed": self._context.seed},
+            values={
+                "data_position": self._data.to_json(),
+                "filter": self._filter_state,
+                "seed": self._context.seed,
+            },
         )
         checkpoint.prune(directory, keep=self._options.keep_checkpoints)
         return checkpoint.oldest_step(directory)
@@ -235,37 +317,3 @@ class Trainer:
                 await self._save()
         finally:
             await asyncio.to_thread(self._compute.shutdown)
-
-
-def credited(taken: Sequence[Rows], algorithm: Algorithm, *, progress: float) -> Samples:
-    """Leased rows in whole groups as samples with their advantages; an invalid reward counts as NaN.
-
-    `progress`: share of the run's steps taken before theirs.
-    """
-
-    def column(name: str) -> list[Any]:
-        return [value for rows in taken for value in rows[name]]
-
-    groups = np.concatenate([rows.groups for rows in taken])
-    rewards = np.array(column("reward"), dtype=np.float64)
-    responses, logprobs, masks = column("response_ids"), column("logprobs"), column("loss_mask")
-    needed = {name: column(name) for name in algorithm.needs()}
-    scores = GroupScores(
-        groups=groups,
-        rewards=rewards,
-        lengths=np.array([len(ids) for ids in responses]),
-        columns={"logprobs": logprobs, "loss_mask": masks} | needed,
-    )
-    return Samples(
-        uids=np.concatenate([rows.uids for rows in taken]),
-        groups=groups,
-        prompt_ids=column("prompt_ids"),
-        response_ids=responses,
-        behaviour_logprobs=logprobs,
-        loss_mask=masks,
-        rewards=rewards,
-        advantages=algorithm.advantages(scores),
-        reference_logprobs=needed.pop("reference_logprobs", None),
-        columns=needed,
-        progress=progress,
-    )

@@ -47,9 +47,10 @@ def token_batch(
     def trained(values: Sequence[np.ndarray]) -> torch.Tensor:
         return column([values[i] for i in chosen]).where(mask_T > 0, zero)
 
-    reference, credit = samples.reference_logprobs, samples.advantages
+    proximal, reference, credit = samples.proximal_logprobs, samples.reference_logprobs, samples.advantages
     return TokenBatch(
         behaviour_logprobs=trained(samples.behaviour_logprobs),
+        proximal_logprobs=None if proximal is None else trained(proximal),
         reference_logprobs=None if reference is None else trained(reference),
         columns={name: trained(values) for name, values in samples.columns.items()} | dict(prepared or {}),
         advantages=trained(credit) if isinstance(credit, list) else column([credit[chosen][sample_T]]),

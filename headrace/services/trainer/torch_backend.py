@@ -13,18 +13,19 @@ from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 from transformers import PreTrainedModel
 
 from headrace.algorithms.base import Algorithm, LossSum
-from headrace.algorithms.schedules import learning_rate
 from headrace.services.options import OptimizerOptions
 from headrace.services.scoring.model import PackedModel
 from headrace.services.scoring.outputs import join
 from headrace.services.scoring.packing import Pack, pack
-from headrace.services.scoring.score import score
 from headrace.services.trainer.backend import NonFiniteGradientError, StepResult
+from headrace.services.trainer.before import aligned, before, unpacked
 from headrace.services.trainer.determinism import deterministic
 from headrace.services.trainer.optimizer_state import dump_optimizer, restore_optimizer
+from headrace.services.trainer.rates import make_rate
 from headrace.services.trainer.samples import Samples
 from headrace.services.trainer.tally import Tally
 from headrace.services.trainer.tokens import group_totals, token_batch, trained_tokens
+from headrace.services.trainer.value_head import ValueHead
 
 RNG = "rng/torch"
 
@@ -40,14 +41,19 @@ class TorchBackend:
         temperature: float,
         micro_batch_tokens: int,
         total_steps: int | None,
+        value_head: bool = False,
     ) -> None:
-        """`total_steps` of the run, for the schedule; None: unknown, which only a constant one allows."""
-        self._packed = PackedModel(model, temperature=temperature)
+        """`total_steps` of the optimizer in the run, for the schedule; None: unknown, which only an endless
+        one allows. `value_head`: whether losses may ask for `values`."""
+        packed = PackedModel(model, temperature=temperature)
+        self._head = ValueHead(packed) if value_head else None
+        self._scores = self._head or packed
         self._model = model
         self._options = optimizer
         self._micro_batch_tokens = micro_batch_tokens
-        self._total_steps = total_steps
+        self._rate = make_rate(optimizer, total_steps)
         self._named = {name: p for name, p in model.named_parameters() if p.requires_grad}
+        self._named |= self._head.parameters() if self._head else {}
         self._adamw = torch.optim.AdamW(
             self._named.values(),
             lr=optimizer.lr,
@@ -57,22 +63,10 @@ class TorchBackend:
             fused=True,
         )
         self._tally = Tally()
-        self._learning_rate(0)
 
     def accumulate(self, samples: Samples, algorithm: Algorithm) -> dict[str, float]:
         """Raises ValueError for an algorithm that reads what a language model does not give."""
-        tokens = trained_tokens(samples)
-        group_tokens = group_totals(tokens, samples.groups)
-        trained = np.flatnonzero(tokens)
-        packs = [
-            replace(packed, index=trained[packed.index])
-            for packed in pack(
-                [samples.prompt_ids[i] for i in trained],
-                [samples.response_ids[i] for i in trained],
-                samples.groups[trained],
-                max_tokens=self._micro_batch_tokens,
-            )
-        ]
+        packs, group_tokens = self._packs(samples)
         own = Tally()
         prepared = self._prepare(samples, packs, group_tokens, algorithm)
         for packed, columns in zip(packs, prepared, strict=True):
@@ -81,7 +75,7 @@ class TorchBackend:
         return dict(own.sums)
 
     def step(self, step: int) -> StepResult:
-        lr = self._learning_rate(step)
+        lr = self._rate.at(step)
         tally, self._tally = self._tally, Tally()
         skipped = tally.count == 0
         grad_norm = 0.0
@@ -90,6 +84,7 @@ class TorchBackend:
             for group in self._adamw.param_groups:
                 group["lr"] = lr
             self._adamw.step()
+            self._rate.observe(tally.total / tally.count)
         self._adamw.zero_grad(set_to_none=True)
         return StepResult(
             step=step,
@@ -97,6 +92,7 @@ class TorchBackend:
             lr=lr,
             skipped=skipped,
             count=tally.count,
+            loss=0.0 if skipped else tally.total / tally.count,
             sums=tally.sums,
             maxima=tally.maxima,
         )
@@ -105,12 +101,24 @@ class TorchBackend:
         self._tally = Tally()
         self._adamw.zero_grad(set_to_none=True)
 
-    def logprobs(
-        self, prompt_ids: Sequence[np.ndarray], response_ids: Sequence[np.ndarray], groups: np.ndarray
-    ) -> list[np.ndarray]:
-        return score(
-            self._packed.logprobs, prompt_ids, response_ids, groups, max_tokens=self._micro_batch_tokens
+    def before(
+        self,
+        prompt_ids: Sequence[np.ndarray],
+        response_ids: Sequence[np.ndarray],
+        groups: np.ndarray,
+        names: Sequence[str] = (),
+    ) -> dict[str, list[np.ndarray]]:
+        return before(
+            self._scores, prompt_ids, response_ids, groups, names=names, max_tokens=self._micro_batch_tokens
         )
+
+    def prepared(self, samples: Samples, algorithm: Algorithm) -> Samples:
+        packs, group_tokens = self._packs(samples)
+        made = self._prepare(samples, packs, group_tokens, algorithm)
+        names = made[0] if made else {}
+        columns = {name: unpacked(packs, [part[name] for part in made], len(samples)) for name in names}
+        own = aligned(columns, samples.response_ids)
+        return replace(samples, columns={**samples.columns, **own}, is_prepared=True)
 
     def weights(self) -> dict[str, torch.Tensor]:
         once = dict(self._model.named_parameters())
@@ -124,7 +132,9 @@ class TorchBackend:
         """Raises RuntimeError between an `accumulate` and its `step`: gradients are in no checkpoint."""
         if self._tally.count:
             raise RuntimeError("state() was asked for within a step; take checkpoints right after step()")
-        return dump_optimizer(self._adamw, self._named) | {RNG: torch.get_rng_state()}
+        moments = dump_optimizer(self._adamw, self._named)
+        head = self._head.state() if self._head else {}
+        return moments | head | self._rate.state() | {RNG: torch.get_rng_state()}
 
     def load_state(self, weights: Mapping[str, torch.Tensor], state: Mapping[str, torch.Tensor]) -> None:
         """Raises ValueError where a weight is missing, unknown or of another shape."""
@@ -137,18 +147,34 @@ class TorchBackend:
                 raise ValueError(f"{name} is {tuple(weights[name].shape)}, not {tuple(tensor.shape)}")
         for name, tensor in own.items():
             tensor.copy_(weights[name])
+        if self._head is not None:
+            self._head.load_state(state)
+        self._rate.load_state(state)
         restore_optimizer(self._adamw, self._named, state)
         torch.set_rng_state(state[RNG].cpu())
         self.discard()
+
+    def _packs(self, samples: Samples) -> tuple[list[Pack], np.ndarray]:
+        """The samples that have a trained token, and the trained tokens of every sample's group."""
+        tokens = trained_tokens(samples)
+        trained = np.flatnonzero(tokens)
+        packs = pack(
+            [samples.prompt_ids[i] for i in trained],
+            [samples.response_ids[i] for i in trained],
+            samples.groups[trained],
+            max_tokens=self._micro_batch_tokens,
+        )
+        placed = [replace(packed, index=trained[packed.index]) for packed in packs]
+        return placed, group_totals(tokens, samples.groups)
 
     def _prepare(
         self, samples: Samples, packs: list[Pack], group_tokens: np.ndarray, algorithm: Algorithm
     ) -> list[dict[str, torch.Tensor]]:
         """What the algorithm decides before any gradient, cut to the packs."""
-        if not algorithm.prepares or not packs:
+        if not algorithm.prepares or samples.is_prepared or not packs:
             return [{} for _ in packs]
         with torch.no_grad():
-            whole = join([self._packed.outputs(packed, algorithm.outputs()) for packed in packs])
+            whole = join([self._scores.outputs(packed, algorithm.outputs()) for packed in packs])
             like = {"dtype": whole.logprobs.dtype, "device": whole.logprobs.device}
             made = algorithm.prepare(whole, token_batch(samples, packs, group_tokens, **like))
         sizes = [len(packed.targets) for packed in packs]
@@ -163,7 +189,7 @@ class TorchBackend:
         algorithm: Algorithm,
         prepared: Mapping[str, torch.Tensor],
     ) -> LossSum:
-        policy = self._packed.outputs(packed, algorithm.outputs())
+        policy = self._scores.outputs(packed, algorithm.outputs())
         logprobs_T = policy.logprobs
         batch = token_batch(
             samples,
@@ -177,16 +203,6 @@ class TorchBackend:
         with deterministic():
             summed.total.backward()
         return summed
-
-    def _learning_rate(self, step: int) -> float:
-        options = self._options
-        return learning_rate(
-            step,
-            peak=options.lr,
-            schedule=options.schedule,
-            warmup_steps=options.warmup_steps,
-            total_steps=self._total_steps,
-        )
 
     def _scale_gradients(self, step: int, count: float) -> float:
         """Divides and clips; returns the norm between the two."""

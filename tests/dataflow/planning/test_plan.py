@@ -5,13 +5,14 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
+from headrace.algorithms.updates import MiniBatches
 from headrace.dataflow import Graph
 from headrace.dataflow.language.spec import GraphSpec
 from headrace.dataflow.planning.cluster import Cluster
 from headrace.dataflow.planning.plan import Plan, Rates, StepPlan, mode, plan, rates, threads
 from headrace.dataflow.planning.plan_text import render
 from headrace.services.columns import PROMPT, REFERENCE, RESPONSE, REWARD
-from headrace.services.options import OptimizerOptions
+from headrace.services.options import OptimizerOptions, TrainerOptions
 from headrace.transferqueue.schema import TableSpec, Task
 
 CLUSTER = Cluster(cpus=4.0, gpus=0.0, cores=4)
@@ -170,8 +171,29 @@ def test_a_node_without_a_policy_has_that_of_its_rollout() -> None:
 
 def test_the_rates_are_those_of_the_first_middle_and_last_step() -> None:
     optimizer = OptimizerOptions(lr=1.0, schedule="linear", warmup_steps=2)
-    assert rates(optimizer, 10) == Rates(first=0.5, middle=0.625, last=0.125)
-    assert rates(OptimizerOptions(lr=1e-3), 1) == Rates(first=1e-3, middle=1e-3, last=1e-3)
+    assert rates(optimizer, 10) == Rates(first=0.5, middle=0.625, last=0.125, optimizer_steps=10)
+    assert rates(OptimizerOptions(lr=1e-3), 1) == Rates(first=1e-3, middle=1e-3, last=1e-3, optimizer_steps=1)
+
+
+def test_the_rates_of_a_run_are_those_of_its_optimizer_steps() -> None:
+    spec = graph()
+    (name, learn), *_ = spec.of_kind("trainer").items()
+    assert isinstance(learn.options, TrainerOptions)
+    options = replace(learn.options, update=MiniBatches(number=4, epochs=2))
+    optimizer = OptimizerOptions(lr=1.0, schedule="linear")
+    spec = replace(
+        spec,
+        policies={"actor": replace(spec.policies["actor"], optimizer=optimizer)},
+        nodes={**spec.nodes, name: replace(learn, options=options)},
+    )
+    made = plan(spec, CLUSTER).rates["actor"]
+    assert (made.first, made.middle, made.optimizer_steps) == (1.0, 0.5, 80)
+    assert made.last == pytest.approx(1 / 80, abs=1e-12)
+
+
+def test_a_rate_that_the_loss_decides_is_known_at_the_start_alone() -> None:
+    made = rates(OptimizerOptions(lr=0.5, schedule="greedy"), 10)
+    assert made == Rates(first=0.5, middle=None, last=None, optimizer_steps=10)
 
 
 @pytest.mark.parametrize(
@@ -194,5 +216,5 @@ def test_the_mode_says_what_the_staleness_makes_of_the_run(staleness: float, wor
 def test_a_plan_is_plain_json() -> None:
     tree = json.loads(json.dumps(plan(graph(staleness=math.inf), CLUSTER).to_json(), allow_nan=False))
     assert tree["tables"]["prompts"]["staleness"] == "inf"
-    assert tree["rates"] == {"actor": {"first": 0.001, "middle": 0.001, "last": 0.001}}
+    assert tree["rates"] == {"actor": {"first": 0.001, "middle": 0.001, "last": 0.001, "optimizer_steps": 10}}
     assert tree["services"][1]["options"]["max_new_tokens"] == 16

@@ -37,7 +37,13 @@ def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("kind", "algorithm"), [("teacher", "opd"), ("teacher", "atod"), ("critic", "sao"), ("critic", "ppo")]
+    ("kind", "algorithm"),
+    [
+        ("teacher", "opd"),
+        ("teacher", "atod"),
+        ("critic", "{kind: sao, critic: node}"),
+        ("critic", "{kind: ppo, critic: node}"),
+    ],
 )
 def test_the_trainer_learns_from_what_a_frozen_model_says(
     tmp_path: Path, shared: Path, kind: str, algorithm: str

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from headrace.services.columns import PROMPT, RESPONSE, REWARD
+from headrace.services.trainer.intake import Judged
 from headrace.services.trainer.ledger import Ledger, queue_metrics, staleness_limit
 from headrace.transferqueue import Rows, TableSpec, TableStats, Task
 
@@ -18,6 +19,11 @@ SPEC = TableSpec(
     columns=(*PROMPT, *RESPONSE, *REWARD),
     tasks=(Task(name="learn", reads=("reward",)),),
 )
+
+
+def kept(first: int, *samples: tuple[int, list[int], float, str, str, dict[str, float]]) -> Judged:
+    made = rows(first, *samples)
+    return Judged(kept=made, held=made.select(np.zeros(0, np.int64)))
 
 
 def rows(first: int, *samples: tuple[int, list[int], float, str, str, dict[str, float]]) -> Rows:
@@ -47,14 +53,14 @@ def rows(first: int, *samples: tuple[int, list[int], float, str, str, dict[str, 
 def ledger() -> Ledger:
     made = Ledger(step=5)
     made.add(
-        rows(
+        kept(
             0,
             (7, [5, 5], 1.0, "", "stop", {"exact": 1.0}),
             (7, [4, 5, 5, 5], 0.0, "", "length", {"exact": 0.0}),
         )
     )
     made.add(
-        rows(
+        kept(
             2,
             (8, [3, 4, 5, 5, 5, 5], NAN, "too long", "length", {}),
             (8, [], 0.5, "", "stop", {"exact": 0.5}),
@@ -98,7 +104,7 @@ def test_a_group_with_one_valid_reward_teaches_nothing(ledger: Ledger) -> None:
 
 def test_a_step_without_a_valid_reward_has_no_mean() -> None:
     ledger = Ledger(step=0)
-    ledger.add(rows(0, (1, [0], NAN, "timeout", "stop", {}), (1, [0], NAN, "timeout", "stop", {})))
+    ledger.add(kept(0, (1, [0], NAN, "timeout", "stop", {}), (1, [0], NAN, "timeout", "stop", {})))
     metrics = ledger.metrics(0.0)
     assert "reward/mean" not in metrics
     assert (metrics["reward/invalid_rate"], metrics["reward/invalid/timeout"]) == (1.0, 2.0)
@@ -132,7 +138,7 @@ def test_the_queue_s_counts_are_told_under_their_names() -> None:
         "samples/duplicated": 1.0,
         "samples/lost": 2.0,
         "data/quarantined": 3.0,
-        "group/dropped/stale": 4.0,
+        "samples/dropped/stale": 4.0,
         "trained_len/dispatched_len": 0.75,
     }
     assert queue_metrics(stats())["trained_len/dispatched_len"] == 1.0

@@ -160,7 +160,7 @@ def test_logprobs_come_in_the_order_asked_and_under_the_current_weights() -> Non
     samples, ours, model = ragged_samples(3, 3, empty=(4,)), backend(llama(), micro_batch_tokens=15), llama()
     with torch.no_grad():
         want = naive_logprobs(model, list(samples.prompt_ids), list(samples.response_ids), 1.0)
-    got = ours.logprobs(samples.prompt_ids, samples.response_ids, samples.groups)
+    got = ours.before(samples.prompt_ids, samples.response_ids, samples.groups)["logprobs"]
     for ours_T, naive_T in zip(got, want, strict=True):
         np.testing.assert_allclose(ours_T, naive_T.numpy(), rtol=0, atol=1e-12)
 

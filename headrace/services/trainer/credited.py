@@ -1,0 +1,71 @@
+"""From leased rows to samples with their credit: pure, whole groups in, whole groups out."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from headrace.algorithms.base import Algorithm, GroupScores
+from headrace.algorithms.rover import PROXIMAL_MEAN
+from headrace.services.trainer.samples import Samples
+from headrace.transferqueue import Rows
+
+Ragged = Sequence[np.ndarray]
+
+
+def credited(
+    taken: Sequence[Rows],
+    algorithm: Algorithm,
+    *,
+    needs: Sequence[str],
+    progress: float,
+    masked: frozenset[int] = frozenset(),
+    before: Mapping[str, Ragged] | None = None,
+    anchored: bool = False,
+) -> Samples:
+    """Leased rows as samples with their advantages; an invalid reward counts as NaN.
+
+    `needs`: columns that the algorithm reads at some step of the run; `progress`: share of the run's steps
+    taken before theirs; `masked`: uids of rows that count for their group's credit and not in the loss.
+    `before`: what the policy says of them before the update, as `Backend.before` gives it; None: nothing.
+    With `anchored` its log-probabilities are the proximal ones, for an update of several steps.
+    """
+    groups, rewards = np.concatenate([rows.groups for rows in taken]), column(taken, "reward")
+    uids = np.concatenate([rows.uids for rows in taken])
+    responses, logprobs, masks = (column(taken, c) for c in ("response_ids", "logprobs", "loss_mask"))
+    said = dict(before or {})
+    further: dict[str, Ragged] = {name: column(taken, name) for name in needs}
+    further |= {"values": said["values"]} if "values" in said else {}
+    scores = GroupScores(
+        groups=groups,
+        rewards=np.array(rewards, dtype=np.float64),
+        lengths=np.array([len(ids) for ids in responses]),
+        columns={"logprobs": logprobs, "loss_mask": masks} | further,
+    )
+    reference = further.pop("reference_logprobs", None)
+    if anchored and "mean_logprobs" in said:
+        further[PROXIMAL_MEAN] = said["mean_logprobs"]
+    return Samples(
+        uids=uids,
+        groups=groups,
+        prompt_ids=column(taken, "prompt_ids"),
+        response_ids=responses,
+        behaviour_logprobs=logprobs,
+        loss_mask=[
+            np.zeros_like(mask) if uid in masked else mask
+            for uid, mask in zip(uids.tolist(), masks, strict=True)
+        ]
+        if masked
+        else masks,
+        rewards=scores.rewards,
+        advantages=algorithm.advantages(scores),
+        reference_logprobs=reference,
+        proximal_logprobs=said["logprobs"] if anchored else None,
+        columns=further | dict(algorithm.targets(scores)),
+        progress=progress,
+    )
+
+
+def column(taken: Sequence[Rows], name: str) -> list[Any]:
+    """One value per row, lease after lease."""
+    return [value for rows in taken for value in rows[name]]

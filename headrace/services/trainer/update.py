@@ -1,0 +1,59 @@
+"""A batch through an update schedule: optimizer steps counted over the run, and what they say together."""
+
+from collections.abc import Iterator, Sequence
+
+from headrace.algorithms.base import Algorithm
+from headrace.algorithms.diagnostics import summary
+from headrace.algorithms.updates import UpdateSchedule
+from headrace.services.trainer.backend import Backend, StepResult
+from headrace.services.trainer.samples import Samples
+from headrace.services.trainer.tally import Tally
+
+
+def optimizer_steps(
+    backend: Backend,
+    schedule: UpdateSchedule,
+    samples: Samples | None,
+    algorithm: Algorithm,
+    *,
+    step: int,
+    seed: int,
+) -> Iterator[StepResult]:
+    """Takes the optimizer steps of training step `step`, one for each result.
+
+    `samples`: the whole batch, with its proximal log-probabilities; None: it was accumulated as it came, for
+    a schedule that streams.
+    """
+    first = step * schedule.updates_per_batch
+    if samples is None:
+        yield backend.step(first)
+        return
+    if algorithm.prepares and algorithm.needs_full_batch:
+        samples = backend.prepared(samples, algorithm)
+    for number, index in enumerate(schedule.plan(step, samples.groups, seed=seed)):
+        if len(index):
+            backend.accumulate(samples.select(index), algorithm)
+        yield backend.step(first + number)
+
+
+def metrics(results: Sequence[StepResult]) -> dict[str, float]:
+    """Of one training step: token diagnostics over all of its optimizer steps, means over those not skipped.
+
+    `actor/lr` is the last one's.
+    """
+    tally = Tally()
+    for result in results:
+        tally.merge(Tally(sums=dict(result.sums), maxima=dict(result.maxima)))
+    taken = [result for result in results if not result.skipped]
+    return {
+        **summary(tally.sums, tally.maxima),
+        "actor/loss": _mean([result.loss for result in taken]),
+        "actor/grad_norm": _mean([result.grad_norm for result in taken]),
+        "actor/lr": results[-1].lr,
+        "actor/updates": float(len(taken)),
+        "actor/skipped": float(len(results) - len(taken)),
+    }
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else 0.0

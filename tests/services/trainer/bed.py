@@ -1,0 +1,180 @@
+"""A trainer over a real queue, with a back end that only counts, and what else writes to its table."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import load_file, save_file
+
+from headrace.algorithms.base import Algorithm
+from headrace.algorithms.options import GrpoOptions
+from headrace.services.columns import PROMPT, RESPONSE, REWARD
+from headrace.services.data_position import DataPosition
+from headrace.services.options import TrainerOptions
+from headrace.services.trainer import checkpoint
+from headrace.services.trainer.backend import NonFiniteGradientError, StepResult
+from headrace.services.trainer.samples import Samples
+from headrace.services.trainer.service import Trainer
+from headrace.transferqueue import Client, TableSpec, Task
+from tests.services.bench import Remembered, context, queue
+
+READS = tuple(c.name for c in (*PROMPT, *RESPONSE, *REWARD) if c.name != "example")
+SPEC = TableSpec(
+    name="rows",
+    columns=(*PROMPT, *RESPONSE, *REWARD),
+    tasks=(
+        Task(
+            name="answers",
+            reads=("prompt_ids",),
+            writes=tuple(c.name for c in RESPONSE),
+            kind="begin",
+            needs_full_group=True,
+        ),
+        Task(name="scores", reads=("response_ids",), writes=tuple(c.name for c in REWARD)),
+        Task(name="learn", reads=READS, kind="train", needs_full_group=True),
+    ),
+    policy="actor",
+    units_per_step=2,
+)
+
+
+class Counting:
+    """A back end whose one weight is the number of steps taken; `broken` names the step that raises."""
+
+    broken: int | None = None
+
+    def __init__(self) -> None:
+        self.weight, self.batches, self.discarded = 0, [[]], 0
+        self.sizes: list[int] = []
+        self.credits: list[float] = []
+        self.trained: list[float] = []
+        self.asked: list[int] = []
+
+    def accumulate(self, samples: Samples, algorithm: Algorithm) -> dict[str, float]:
+        self.batches[-1] += samples.uids.tolist()
+        self.sizes.append(len(samples))
+        self.trained += [float(np.sum(mask)) for mask in samples.loss_mask]
+        self.credits += np.concatenate(list(map(np.atleast_1d, samples.advantages))).tolist()
+        return {}
+
+    def step(self, step: int) -> StepResult:
+        self.asked.append(step)
+        if step == self.broken:
+            raise NonFiniteGradientError(f"step {step}: not finite")
+        self.weight += 1
+        self.batches.append([])
+        return StepResult(step=step, grad_norm=0.5, lr=1e-3, skipped=False, count=4.0)
+
+    def before(
+        self,
+        prompt_ids: Sequence[np.ndarray],
+        response_ids: Sequence[np.ndarray],
+        groups: np.ndarray,
+        names: Sequence[str] = (),
+    ) -> dict[str, list[np.ndarray]]:
+        return {name: [np.full(len(ids), -0.5) for ids in response_ids] for name in ("logprobs", *names)}
+
+    def prepared(self, samples: Samples, algorithm: Algorithm) -> Samples:
+        return replace(samples, is_prepared=True)
+
+    def discard(self) -> None:
+        self.discarded += 1
+
+    def weights(self) -> dict[str, torch.Tensor]:
+        return {"w": torch.tensor([self.weight])}
+
+    def state(self) -> dict[str, torch.Tensor]:
+        return {"s": torch.tensor([self.weight])}
+
+    def save_model(self, directory: Path) -> None:
+        save_file(self.weights(), directory / "model.safetensors")
+
+    def load_state(self, weights: Mapping[str, torch.Tensor], state: Mapping[str, torch.Tensor]) -> None:
+        self.weight = int(weights["w"])
+
+
+class Bed:
+    """A trainer, the queue that it is in, and what else writes to its table."""
+
+    def __init__(
+        self, address: str, client: Client, own: Client, tmp_path: Path, options: TrainerOptions
+    ) -> None:
+        self.address = address
+        self.client, self.own, self.report, self.run_dir = client, own, Remembered(), tmp_path
+        self.trainer = Trainer()
+        self.context = context(
+            own, self.report, tmp_path, options=options, node="learn", replica="learn/0", table="rows"
+        )
+
+    async def run(self, **flow: Any) -> None:
+        made = replace(self.context, flow=replace(self.context.flow, **flow))
+        try:
+            await self.trainer.setup(made)
+            await self.trainer.run()
+        finally:
+            await self.trainer.close()
+
+    async def prompts(self, groups: int) -> None:
+        """Rows group << 16 | 0 and 1 of each of `groups`."""
+        numbers = np.repeat(np.arange(groups), 2)
+        uids = numbers << 16 | np.tile(np.arange(2), groups)
+        columns = {"prompt_ids": [np.arange(3, dtype=np.int32)] * len(uids), "example": [{}] * len(uids)}
+        await self.client.put("rows", uids, columns, groups=numbers)
+
+    async def answer(
+        self, groups: int, version: int, *, rewards: Sequence[float] = (1.0, 0.0), finish: str = "stop"
+    ) -> None:
+        """Generates and scores whole groups: two tokens each; `rewards` of the group's two answers."""
+        lease = await self.client.lease("answers", 2 * groups, version=version, timeout_s=5.0)
+        size = len(lease.rows)
+        columns = {
+            "response_ids": [np.array([5, 1], dtype=np.int32)] * size,
+            "logprobs": [np.array([-1.0, -1.0], dtype=np.float32)] * size,
+            "versions": [np.full(2, version, dtype=np.int32)] * size,
+            "loss_mask": [np.ones(2, dtype=np.int8)] * size,
+            "finish_reason": ["stop", finish] * groups,
+        }
+        await self.client.put("rows", lease.rows.uids, columns, lease=lease)
+        await self.client.ack(lease)
+        await self.score(rewards)
+
+    async def score(self, given: Sequence[float]) -> None:
+        lease = await self.client.lease("scores", 100, timeout_s=5.0)
+        size = len(lease.rows)
+        rewards = {
+            "reward": np.tile(given, size // 2),
+            "reward_invalid": [""] * size,
+            "reward_parts": [{}] * size,
+        }
+        await self.client.put("rows", lease.rows.uids, rewards, lease=lease)
+        await self.client.ack(lease)
+
+    async def version(self, after: int) -> int:
+        return (await self.client.published("actor", after=after, timeout_s=5.0)).version
+
+    def checkpoints(self) -> dict[str, int]:
+        """The weight in each checkpoint, by name."""
+        paths = sorted((self.run_dir / "checkpoints").glob("step-*"))
+        return {path.name: int(load_file(path / "model.safetensors")["w"]) for path in paths}
+
+    def values(self, step: int) -> Mapping[str, Any]:
+        return checkpoint.read(self.run_dir / "checkpoints" / f"step-{step:08d}").values
+
+    def position(self, step: int) -> DataPosition:
+        return DataPosition.of_checkpoint(self.run_dir / "checkpoints" / f"step-{step:08d}")
+
+
+@asynccontextmanager
+async def bed(tmp_path: Path, spec: TableSpec = SPEC, **options: Any) -> AsyncIterator[Bed]:
+    made = TrainerOptions(**{"algorithm": GrpoOptions(), "prompts_per_step": 2} | options)
+    async with (
+        asyncio.timeout(20),
+        queue(tmp_path, spec) as (address, client),
+        await Client.connect(address, holder="learn/0") as own,
+    ):
+        yield Bed(address, client, own, tmp_path, made)
