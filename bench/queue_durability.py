@@ -1,6 +1,7 @@
 """What durability costs: put, lease, read and ack of 64 KiB rows, in memory and on disk by `fsync`.
 
-The last line is one JSON object; `ratios` are medians against memory, interleaved over `--rounds`.
+The last line is one JSON object; `ratios` are medians against memory, and against the first write of the same
+bytes to a file of that disk, which is the limit; all are interleaved over `--rounds`.
 """
 
 import argparse
@@ -20,6 +21,7 @@ from headrace.transferqueue.controller import Durability
 from headrace.transferqueue.journal import Fsync
 
 ROW_BYTES = 64 << 10
+PLAIN = "first write of a file"
 MODES: dict[str, tuple[Durability, Fsync]] = {
     "memory": ("memory", "never"),
     "disk, fsync never": ("disk", "never"),
@@ -61,6 +63,16 @@ async def flow(address: str, batches: int, rows: int) -> float:
         return batches * rows * ROW_BYTES / (time.perf_counter() - started) / 1e6
 
 
+def first_write(directory: Path, batches: int, rows: int) -> float:
+    """MB/s of the disk's file system alone: the same bytes, put once into a fresh file."""
+    cells = np.random.default_rng(0).bytes(rows * ROW_BYTES)
+    with (directory / "plain").open("wb", buffering=0) as file:
+        started = time.perf_counter()
+        for _ in range(batches):
+            file.write(cells)
+        return batches * rows * ROW_BYTES / (time.perf_counter() - started) / 1e6
+
+
 def measure(mode: str, directory: Path, batches: int, rows: int) -> float:
     ours, theirs = multiprocessing.Pipe()
     server = multiprocessing.Process(target=serve, args=(directory, *MODES[mode], theirs))
@@ -79,8 +91,10 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=16, help="rows of 64 KiB in a batch")
     parser.add_argument("--disk", type=Path, default=None, help="a directory on the disk to measure")
     options = parser.parse_args()
-    rates: dict[str, list[float]] = {mode: [] for mode in MODES}
+    rates: dict[str, list[float]] = {mode: [] for mode in (*MODES, PLAIN)}
     for _ in range(options.rounds):
+        with tempfile.TemporaryDirectory(dir=options.disk) as directory:
+            rates[PLAIN].append(first_write(Path(directory), options.batches, options.rows))
         for mode, (durability, _) in MODES.items():
             parent = Path("/dev/shm") if durability == "memory" else options.disk
             with tempfile.TemporaryDirectory(dir=parent) as directory:
@@ -89,6 +103,7 @@ def main() -> None:
     for mode, each in rates.items():
         print(f"{mode}: {medians[mode]:.0f} MB/s  ({', '.join(f'{rate:.0f}' for rate in each)})")
     ratios = {mode: round(rate / medians["memory"], 2) for mode, rate in medians.items()}
+    ratios |= {f"{mode} to {PLAIN}": round(medians[mode] / medians[PLAIN], 2) for mode in MODES}
     print(json.dumps({"mb_per_s": {m: round(r, 1) for m, r in medians.items()}, "ratios": ratios}))
 
 

@@ -23,7 +23,7 @@ class Block:
     offset: int
     length: int
     checksum: int = 0
-    """CRC-32 of its bytes; 0: none was taken."""
+    """Of its bytes, as `payload.segments.checksum` makes it; 0: none was taken."""
     node: str = ""
     """Whose storage unit has it; "": it lies beside the controller."""
     columns: int = 0

@@ -1,7 +1,6 @@
 """A durable queue without sockets that can be ended between any two steps."""
 
 import itertools
-import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal
@@ -10,7 +9,7 @@ from headrace.transferqueue import EndOfData, QueueError, WaitTimeout
 from headrace.transferqueue.chronicle import Chronicle
 from headrace.transferqueue.hub import Hub
 from headrace.transferqueue.operations import OPERATIONS
-from headrace.transferqueue.payload.segments import segment_name
+from headrace.transferqueue.payload.segments import checksum, segment_name
 from headrace.transferqueue.wire import pack, read_reply, read_request
 
 Crash = Literal["no", "before the commit", "after the commit"]
@@ -99,4 +98,4 @@ class MortalQueue:
             file.truncate(SEGMENT_BYTES)
             file.seek(end)
             file.write(content)
-        return {"segment": name, "offset": end, "length": len(content), "checksum": zlib.crc32(content)}
+        return {"segment": name, "offset": end, "length": len(content), "checksum": checksum([content])}

@@ -6,13 +6,14 @@ is written again it is another segment, and a view outlives the file, since it h
 """
 
 import os
-import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import xxhash
 
 from headrace.transferqueue.errors import PayloadError
 from headrace.transferqueue.payload.mapping import FileMapping
@@ -30,7 +31,7 @@ class Reference:
     offset: int
     length: int
     checksum: int = 0
-    """CRC-32 of the bytes; 0 where none was taken, in memory."""
+    """See `checksum`; 0 where none was taken, in memory."""
     node: str = ""
     """The node whose storage unit has it; "": the controller's."""
 
@@ -40,15 +41,23 @@ def segment_name(owner: str, number: int) -> str:
     return f"{owner}-{number:06d}.arrows"
 
 
-def is_whole(path: Path, offset: int, length: int, checksum: int) -> bool:
-    """Whether a block's bytes are the ones that were written: all there, and of this checksum."""
+def is_whole(path: Path, offset: int, length: int, known: int) -> bool:
+    """Whether a block's bytes are the ones that were written: all there, and of the `known` checksum."""
     try:
         with path.open("rb") as file:
             file.seek(offset)
             content = file.read(length)
     except OSError:
         return False
-    return len(content) == length and (not checksum or zlib.crc32(content) == checksum)
+    return len(content) == length and (not known or checksum([content]) == known)
+
+
+def checksum(pieces: Iterable[bytes | memoryview]) -> int:
+    """63 bits of XXH3 over the pieces one after another; never 0, which says that none was taken."""
+    found = xxhash.xxh3_64()
+    for piece in pieces:
+        found.update(piece)
+    return found.intdigest() >> 1 or 1
 
 
 class SegmentReader:

@@ -8,7 +8,6 @@ number that was never used.
 
 import io
 import os
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -19,7 +18,7 @@ import pyarrow as pa
 from headrace.transferqueue.errors import PayloadError
 from headrace.transferqueue.payload.files import ALIGNMENT, PayloadFile
 from headrace.transferqueue.payload.safety import Safety
-from headrace.transferqueue.payload.segments import SPARE, Reference, segment_name
+from headrace.transferqueue.payload.segments import SPARE, Reference, checksum, segment_name
 
 SEGMENT_BYTES = 32 << 20
 _FIRST_BYTES = 4 << 20
@@ -218,10 +217,7 @@ class _Pieces(io.RawIOBase):
         return view.nbytes
 
     def checksum(self) -> int:
-        found = 0
-        for piece in self.buffers:
-            found = zlib.crc32(piece, found)
-        return found
+        return checksum(self.buffers)
 
 
 def _stream(batch: pa.RecordBatch, sink: pa.NativeFile) -> None:
