@@ -101,7 +101,19 @@ class AdaptiveStream:
     def metrics(self) -> dict[str, float]:
         return {
             "data/prompts_heard": float(self._heard.count(1)),
+            **self._group_sizes(),
             **self._figures.metrics(self._sampler),
+        }
+
+    def _group_sizes(self) -> dict[str, float]:
+        """Of the newest positions, as many as a step has."""
+        newest = self._samples[-self._share.prompts :]
+        if not newest:
+            return {}
+        return {
+            "data/group_size/mean": sum(newest) / len(newest),
+            "data/group_size/min": float(min(newest)),
+            "data/group_size/max": float(max(newest)),
         }
 
     def close(self) -> None:
@@ -202,13 +214,14 @@ class AdaptiveStream:
         self._covered = self._journal.lines
 
     def _restore(self) -> None:
-        snapshot = self._journal.snapshot
-        if snapshot is not None:
-            self._sampler.load_state(snapshot.state["sampler"])
-            self._allocator.load_state(snapshot.state["budget"])
-            self._pending = _by_position(snapshot.state["pending"])
-            self._covered = snapshot.lines
-        for number, record in enumerate(self._journal.records):
+        past = self._journal.recall()
+        if past.snapshot is not None:
+            state = past.snapshot.state
+            self._sampler.load_state(state["sampler"])
+            self._allocator.load_state(state["budget"])
+            self._pending = _by_position(state["pending"])
+            self._covered = past.snapshot.lines
+        for number, record in enumerate(past.records):
             self._replay(record, number, live=number >= self._covered)
 
     def _replay(self, record: Record, number: int, *, live: bool) -> None:

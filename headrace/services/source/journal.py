@@ -33,17 +33,29 @@ class Snapshot:
     state: Record
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Past:
+    """What an earlier life has left."""
+
+    records: list[Record]
+    snapshot: Snapshot | None
+    """None: there was none."""
+
+
 class Journal:
-    """One source's; `records` and `snapshot` are what an earlier life has left."""
+    """One source's. `recall` comes first: it makes the log whole and counts its lines."""
 
     def __init__(self, folder: Path) -> None:
-        """Raises JournalError for a line before the last that is not JSON, or a snapshot of more lines."""
         folder.mkdir(parents=True, exist_ok=True)
         self._path, self._aside = folder / "draws.jsonl", folder / "state.json.new"
         self._state = folder / "state.json"
-        self.records = _read(self._path)
-        self.snapshot = _snapshot(self._state, len(self.records))
-        self.lines = len(self.records)
+        self.lines = 0
+
+    def recall(self) -> Past:
+        """Raises JournalError for a line before the last that is not JSON, or a snapshot of more lines."""
+        records = _read(self._path)
+        self.lines = len(records)
+        return Past(records=records, snapshot=_snapshot(self._state, self.lines))
 
     def append(self, record: Record, *, safe: bool) -> None:
         """`safe`: with all before it, it survives a loss of power; else a death of the process only."""

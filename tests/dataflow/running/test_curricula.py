@@ -164,6 +164,19 @@ def test_a_users_sampler_that_falls_over_goes_on_where_it_stood(
     assert f"{tmp_path}/mine.py:Mine" in (run / "graph.yaml").read_text()
 
 
+def test_a_profile_says_which_prompts_are_drawn_and_how_often(tmp_path: Path) -> None:
+    """sGPO: from easy to hard without what is trivial, one over the pass rate samples to each."""
+    path, run = tmp_path / "data.jsonl", tmp_path / "run"
+    rates = (0.25, 1.0, 0.5, 0.125, 0.34, 1.0)
+    path.write_text(
+        "".join(json.dumps({"prompt": "ab>", "answer": "ab", "pass_rate": rate}) + "\n" for rate in rates)
+    )
+    data = f"prompts.dataset={{kind: jsonl, path: {path}}}"
+    assert launched(run, data, "prompts.sampler=profiled", "prompts.budget=sgpo", RANDOM) == 0
+    assert drawn(run)[:6] == [(2, 2), (4, 3), (0, 4), (3, 8), (2, 2), (4, 3)]
+    assert position(run) == DataPosition(next=8)
+
+
 def test_the_sampler_of_the_documentation_runs_as_it_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -128,7 +128,11 @@ def test_a_budget_is_spent_in_every_step_and_goes_by_what_was_heard(tmp_path: Pa
     assert [pick.samples for pick in source.next()] == [2, 2, 2, 2]
     hear(source, 0, 1, 2, 3)
     assert capability.failure_rate == 0.5
-    assert sum(pick.samples for pick in source.next()) == 8
+    picks = source.next()
+    assert sum(pick.samples for pick in picks) == 8
+    figures = source.metrics()
+    assert figures["data/group_size/mean"] == 2.0
+    assert figures["data/group_size/max"] == max(pick.samples for pick in picks)
 
 
 def test_an_allocator_beyond_its_bounds_is_refused(tmp_path: Path) -> None:
