@@ -3,12 +3,14 @@
 A task of its own in the source's table, beside the trainer's: rows are read, never held: it delays nothing.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 
 import numpy as np
 
 from headrace.services.base import Context
-from headrace.transferqueue import EndOfData, LeaseLost, WaitTimeout
+from headrace.transferqueue import Client, EndOfData, Lease, LeaseLost, WaitTimeout
 
 READS = ("reward",)
 """Columns that feedback is made of."""
@@ -24,20 +26,28 @@ def task_name(source: str) -> str:
 
 
 async def listen(context: Context, hear: Hear) -> None:
-    """Returns when every row has been heard and the table has ended; until then it goes on."""
-    while True:
-        try:
-            lease = await context.client.lease(
-                task_name(context.node),
-                MAX_ROWS_PER_LEASE,
-                timeout_s=context.flow.no_progress_timeout_s,
-            )
-        except WaitTimeout:
-            continue
-        except EndOfData:
-            return
-        await hear(lease.rows.groups, np.array(lease.rows["reward"], dtype=np.float64))
-        try:
-            await context.client.ack(lease)
-        except LeaseLost as lost:
-            context.report.event("lease_lost", reason=str(lost))
+    """Returns when every row has been heard and the table has ended; until then it goes on.
+
+    The next groups are asked for while those before are being taken in, so that a group is in hand before a
+    filter of the trainer can drop it.
+    """
+    async with asyncio.TaskGroup() as taking_in:
+        while True:
+            try:
+                lease = await context.client.lease(
+                    task_name(context.node),
+                    MAX_ROWS_PER_LEASE,
+                    timeout_s=context.flow.no_progress_timeout_s,
+                )
+            except WaitTimeout:
+                continue
+            except EndOfData:
+                return
+            taking_in.create_task(_take_in(context.client, lease, hear))
+
+
+async def _take_in(client: Client, lease: Lease, hear: Hear) -> None:
+    """Rows that were dropped meanwhile were heard all the same; those of a late lease come once more."""
+    await hear(lease.rows.groups, np.array(lease.rows["reward"], dtype=np.float64))
+    with suppress(LeaseLost):
+        await client.ack(lease)

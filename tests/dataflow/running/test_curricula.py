@@ -208,6 +208,22 @@ def test_through_the_engine_dump_finds_the_domain_that_can_be_learned(
     assert set(domains) == {0, 1, 2}
 
 
+def test_groups_that_the_trainer_s_filter_drops_are_heard_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those without variance are what tells a curriculum which domains are solved."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "score.py").write_text(BY_LENGTH)
+    run = tmp_path / "run"
+    verifier = "scores.verifier={kind: python, function: 'score.py:score'}"
+    dropping = ("learn.filter=zero_variance", "learn.prompts_per_step=4", "learn.max_attempts=100")
+    assert launched(run, RANDOM, "prompts.sampler=dump", verifier, *dropping) == 0
+    (table,) = events(run, "queue")
+    assert sum(table["dropped"].values()) > 0 and table["lost"] == 0
+    state = json.loads((run / "sources" / "prompts" / "state.json").read_text())["state"]
+    assert min(state["sampler"]["rows"]) > 0
+
+
 def test_data_without_what_the_sampler_goes_by_fails_with_the_way_out(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

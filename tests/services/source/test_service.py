@@ -120,6 +120,7 @@ async def test_each_group_is_one_prompt_with_a_row_per_sample(tmp_path: Path) ->
     prompts = ["".join(map(chr, ids)) for ids in columns["prompt_ids"]]
     assert prompts == [f"{answer}>" for answer in answers]
     assert answers[0] == answers[1] == answers[2] and columns["prompt_ids"][0].dtype == np.int32
+    assert not (tmp_path / "sources").exists()
 
 
 async def test_the_table_is_ended_after_the_last_epoch(tmp_path: Path) -> None:
