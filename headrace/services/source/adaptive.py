@@ -176,7 +176,7 @@ class AdaptiveStream:
             if not live:
                 continue
             self._pending[position] = rewards
-            if len(self._pending) == self._share.prompts:
+            if len(self._pending) >= self._share.prompts:
                 feedback = self._feedback()
                 self._pending = {}
                 self._sampler.update(feedback)

@@ -108,6 +108,17 @@ def test_a_source_that_was_closed_needs_no_replay_and_may_go_on_with_other_optio
     assert [pick.position for pick in again.next()] == [4, 5, 6, 7]
 
 
+def test_a_run_that_goes_on_with_smaller_steps_is_told_of_what_was_pending_at_once(tmp_path: Path) -> None:
+    first = stream(tmp_path, Following(DATA))
+    first.next()
+    hear(first, 0, 1, 2)
+    first.close()
+    sampler = Following(DATA)
+    again = stream(tmp_path, sampler, prompts=2)
+    hear(again, 3)
+    assert sampler.told == [[0, 0, 1, 1, 2, 2, 3, 3]]
+
+
 def test_a_replay_that_comes_out_other_is_refused(tmp_path: Path) -> None:
     stream(tmp_path, Following(DATA)).next()
     with pytest.raises(JournalError, match=r"line 1 of the source's log says .* the sampler now draws"):
