@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from safetensors.torch import load_file, save_file
 
-from headrace.algorithms.base import Algorithm
+from headrace.algorithms.base import Algorithm, PolicyOutput, TokenBatch
 from headrace.algorithms.options import GrpoOptions
 from headrace.services.columns import PROMPT, RESPONSE, REWARD
 from headrace.services.data_position import DataPosition
@@ -43,6 +43,23 @@ SPEC = TableSpec(
 )
 
 
+def bonus(algorithm: Algorithm) -> float:
+    """Weight of the entropy in the loss of one token that is credited nothing."""
+    zero, one = torch.zeros(1), torch.ones(1)
+    batch = TokenBatch(
+        behaviour_logprobs=zero,
+        proximal_logprobs=zero,
+        advantages=zero,
+        mask=one,
+        sample=torch.zeros(1, dtype=torch.int64),
+        samples=1,
+        group=torch.zeros(1, dtype=torch.int64),
+        rewards=zero,
+        group_tokens=one,
+    )
+    return -algorithm.loss(PolicyOutput(logprobs=zero, entropy=one), batch).total.item()
+
+
 class Counting:
     """A back end whose one weight is the number of steps taken; `broken` names the step that raises."""
 
@@ -54,10 +71,13 @@ class Counting:
         self.credits: list[float] = []
         self.trained: list[float] = []
         self.asked: list[int] = []
+        self.bonuses: list[float] = []
+        """Of the entropy, by batch: what it adds to a loss of one token of entropy 1."""
 
     def accumulate(self, samples: Samples, algorithm: Algorithm) -> dict[str, float]:
         self.batches[-1] += samples.uids.tolist()
         self.sizes.append(len(samples))
+        self.bonuses.append(bonus(algorithm))
         self.trained += [float(np.sum(mask)) for mask in samples.loss_mask]
         self.credits += np.concatenate(list(map(np.atleast_1d, samples.advantages))).tolist()
         return {}

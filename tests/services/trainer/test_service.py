@@ -10,7 +10,8 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from headrace.algorithms.options import ReinforcePpOptions
+from headrace.algorithms.options import GrpoOptions, ReinforcePpOptions
+from headrace.algorithms.updates import Annealed, MiniBatches
 from headrace.services.data_position import DataPosition
 from headrace.services.errors import TrainingError
 from headrace.services.trainer import checkpoint
@@ -204,3 +205,53 @@ async def test_a_resume_does_not_ask_a_quarantined_prompt_again(tmp_path: Path, 
         assert (
             json.loads((tmp_path / "checkpoints" / "step-00000001" / "state.json").read_text())["step"] == 1
         )
+
+
+async def test_an_update_of_several_steps_waits_for_the_batch_and_makes_one_version(
+    tmp_path: Path, backend: Counting
+) -> None:
+    async with bed(tmp_path, update=MiniBatches(number=2, epochs=2)) as b:
+        running = asyncio.create_task(b.run(steps=2))
+        await b.prompts(4)
+        await b.version(after=-1)
+        await b.answer(1, 0)
+        assert backend.sizes == []
+        await b.answer(1, 0)
+        assert await b.version(after=0) == 1
+        await b.answer(2, 1)
+        await running
+        assert backend.asked == list(range(8))
+        assert backend.sizes == [2] * 8
+        assert sorted(backend.batches[0] + backend.batches[1]) == [0, 1, 1 << 16, 1 << 16 | 1]
+        steps = [m for step, m in b.report.lines if step is not None]
+        assert [(m["actor/updates"], m["samples/trained"]) for m in steps] == [(4.0, 4.0)] * 2
+        table = (await b.client.stats()).tables["rows"]
+        assert (table.step, table.trained, table.lost) == (2, 8, 0)
+
+
+async def test_a_gradient_that_is_not_finite_after_a_mini_batch_leaves_no_checkpoint_of_the_step(
+    tmp_path: Path, backend: Counting
+) -> None:
+    backend.broken = 3
+    async with bed(tmp_path, update=MiniBatches(number=2)) as b:
+        running = asyncio.create_task(b.run(steps=2))
+        await b.prompts(4)
+        for version in (0, 1):
+            await b.version(after=version - 1)
+            await b.answer(2, version)
+        with pytest.raises(NonFiniteGradientError, match="step 3"):
+            await running
+        assert backend.weight == 3
+        assert b.checkpoints() == {}
+
+
+async def test_a_coefficient_that_moves_has_its_value_at_each_step(tmp_path: Path, backend: Counting) -> None:
+    falling = Annealed(start=0.5, end=0.0, last_step=2)
+    async with bed(tmp_path, algorithm=GrpoOptions(entropy_coef=falling)) as b:
+        running = asyncio.create_task(b.run(steps=3))
+        await b.prompts(6)
+        for version in range(3):
+            await b.version(after=version - 1)
+            await b.answer(2, version)
+        await running
+        assert backend.bonuses == [0.5, 0.25, 0.0]
