@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 from queue_ours import bytes_table, relay_table
 
-from headrace.transferqueue.hub import Hub
-from headrace.transferqueue.operations import OPERATIONS
+from headrace.transferqueue.link.wire import pack_ints, read_reply, read_request, write_request
 from headrace.transferqueue.payload.segments import segment_name
 from headrace.transferqueue.schema import TableSpec
+from headrace.transferqueue.server.hub import Hub
+from headrace.transferqueue.server.operations import OPERATIONS
 from headrace.transferqueue.solitude import quiet_collector
-from headrace.transferqueue.wire import pack_ints, read_reply, read_request, write_request
 
 CLIENT = b"c0000000"
 SEGMENT = segment_name(CLIENT.hex(), 0)

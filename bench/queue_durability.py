@@ -18,7 +18,7 @@ import numpy as np
 
 from headrace.transferqueue import Client, Column, Controller, TableSpec, Task
 from headrace.transferqueue.controller import Durability
-from headrace.transferqueue.journal import Fsync
+from headrace.transferqueue.disk.journal import Fsync
 
 ROW_BYTES = 64 << 10
 PLAIN = "first write of a file"

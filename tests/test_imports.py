@@ -14,6 +14,17 @@ MAY_IMPORT: dict[str, set[str]] = {
     "dataflow": {"transferqueue", "algorithms", "services"},
 }
 
+QUEUE_ROOMS: dict[str, set[str]] = {
+    "state": set(),
+    "link": set(),
+    "payload": {"state", "link"},
+    "server": {"state", "link", "payload"},
+    "disk": {"state", "link", "payload", "server"},
+}
+"""Who may import whom within the transfer queue."""
+
+OF_THE_WORLD = ("asyncio", "os", "pathlib", "pyarrow", "socket", "threading", "time", "zmq")
+
 ROLES = ("source", "rollout", "reward", "reference", "teacher", "critic", "trainer")
 
 
@@ -37,6 +48,21 @@ def test_a_folder_imports_only_those_it_may(folder: str) -> None:
             if root == "headrace" and rest:
                 assert rest.partition(".")[0] in allowed, f"{path} imports {module}"
             assert root not in MAY_IMPORT, f"{path} imports {module} under a bare name"
+
+
+@pytest.mark.parametrize("room", QUEUE_ROOMS)
+def test_rooms_of_the_queue_lean_on_those_below(room: str) -> None:
+    others = QUEUE_ROOMS.keys() - {room} - QUEUE_ROOMS[room]
+    for path in (PACKAGE / "transferqueue" / room).rglob("*.py"):
+        for module in imported_modules(path):
+            for other in others:
+                assert not module.startswith(f"headrace.transferqueue.{other}"), f"{path} imports {module}"
+
+
+def test_the_state_machine_touches_nothing_of_the_world() -> None:
+    for path in (PACKAGE / "transferqueue" / "state").rglob("*.py"):
+        for module in imported_modules(path):
+            assert module.partition(".")[0] not in OF_THE_WORLD, f"{path} imports {module}"
 
 
 @pytest.mark.parametrize("role", ROLES)

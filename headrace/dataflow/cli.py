@@ -182,9 +182,9 @@ def queue(
 ) -> None:
     """Look into a durable queue: rows by state, leases, and quarantined rows with their errors."""
     from headrace.dataflow.queue_text import queue_directory, render
-    from headrace.transferqueue.archive import export as write_files
+    from headrace.transferqueue.disk.archive import export as write_files
+    from headrace.transferqueue.disk.look import look
     from headrace.transferqueue.errors import JournalError, PayloadError
-    from headrace.transferqueue.look import look
 
     try:
         found = look(queue_directory(directory))

@@ -8,7 +8,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from headrace.transferqueue.look import HeldRows, Look
+from headrace.transferqueue.disk.look import HeldRows, Look
 from headrace.transferqueue.stats import TableStats
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")

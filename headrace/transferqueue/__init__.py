@@ -1,7 +1,10 @@
 """The data bus: tables of write-once cells, leases on their rows, and one gate on staleness.
 
-Start at `client.py` for use, `table.py` for what is decided, `schema.py` for what a table is. Names are
-loaded on first use, so that a graph can name its columns without Arrow or ZeroMQ.
+    client.py ─► link/ ─► controller.py ─► server/ ─► state/     decides: `state/table.py`
+        └──────► payload/ (cells, in mapped files) ◄──┘  └─► disk/    remembers, where asked to
+
+Start at `client.py` for use and `schema.py` for what a table is. Names are loaded on first use, so that a
+graph can name its columns without Arrow or ZeroMQ.
 """
 
 from importlib import import_module
@@ -32,8 +35,8 @@ if TYPE_CHECKING:
         WireError,
         WriteConflict,
     )
-    from headrace.transferqueue.records import Publication
     from headrace.transferqueue.rows import Lease, Rows
+    from headrace.transferqueue.state.records import Publication
     from headrace.transferqueue.stats import Stats, TableStats, TaskStats
     from headrace.transferqueue.storage import StorageUnit
 
@@ -78,7 +81,7 @@ _HOMES = {
     "Client": "client",
     "Controller": "controller",
     "Lease": "rows",
-    "Publication": "records",
+    "Publication": "state.records",
     "Rows": "rows",
     "Stats": "stats",
     "StorageUnit": "storage",

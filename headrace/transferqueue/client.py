@@ -20,21 +20,14 @@ from headrace.transferqueue.arrays import (
     smallest,
     to_arrays,
 )
-from headrace.transferqueue.connection import Connection
 from headrace.transferqueue.errors import (
     ControllerUnreachable,
     QueueError,
     SchemaError,
     WriteConflict,
 )
-from headrace.transferqueue.payload.gather import gather
-from headrace.transferqueue.payload.writing import SegmentWriter
-from headrace.transferqueue.reading import BlockReader
-from headrace.transferqueue.records import Publication
-from headrace.transferqueue.rows import Lease, Rows
-from headrace.transferqueue.schema import TableSpec
-from headrace.transferqueue.stats import Stats
-from headrace.transferqueue.wire import (
+from headrace.transferqueue.link.connection import Connection
+from headrace.transferqueue.link.wire import (
     pack,
     pack_floats,
     pack_ints,
@@ -43,6 +36,13 @@ from headrace.transferqueue.wire import (
     unpack,
     unpack_ints,
 )
+from headrace.transferqueue.payload.gather import gather
+from headrace.transferqueue.payload.writing import SegmentWriter
+from headrace.transferqueue.reading import BlockReader
+from headrace.transferqueue.rows import Lease, Rows
+from headrace.transferqueue.schema import TableSpec
+from headrace.transferqueue.state.records import Publication
+from headrace.transferqueue.stats import Stats
 
 Uids = Sequence[int] | np.ndarray
 

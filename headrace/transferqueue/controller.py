@@ -16,20 +16,20 @@ from typing import Any, Literal, get_args
 
 import zmq
 
-from headrace.transferqueue.addresses import newest_address, require_local, write_address
-from headrace.transferqueue.chronicle import Chronicle, Recovered
+from headrace.transferqueue.disk.chronicle import Chronicle, Recovered
+from headrace.transferqueue.disk.journal import Fsync
 from headrace.transferqueue.errors import QueueError, Refused, WireError
-from headrace.transferqueue.hub import Hub, Terms
-from headrace.transferqueue.journal import Fsync
-from headrace.transferqueue.keys import make_keys, server_options
-from headrace.transferqueue.lines import bind, open_socket
-from headrace.transferqueue.operations import OPERATIONS
+from headrace.transferqueue.link.addresses import newest_address, require_local, write_address
+from headrace.transferqueue.link.keys import make_keys, server_options
+from headrace.transferqueue.link.lines import bind, open_socket
+from headrace.transferqueue.link.port import Port, monitor
+from headrace.transferqueue.link.wire import MAX_MESSAGE_BYTES, read_request, write_reply
 from headrace.transferqueue.payload.custody import Custody
 from headrace.transferqueue.payload.custody import archive as keep_segment
 from headrace.transferqueue.payload.spares import Spares
-from headrace.transferqueue.port import Port, monitor
-from headrace.transferqueue.staleness import INFINITE
-from headrace.transferqueue.wire import MAX_MESSAGE_BYTES, read_request, write_reply
+from headrace.transferqueue.server.hub import Hub, Terms
+from headrace.transferqueue.server.operations import OPERATIONS
+from headrace.transferqueue.state.staleness import INFINITE
 
 Durability = Literal["memory", "disk"]
 _LINGER_MS = 500

@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 import zmq
 
-from headrace.transferqueue.connection import Connection
 from headrace.transferqueue.errors import PayloadError, UnitLost
+from headrace.transferqueue.link.connection import Connection
 from headrace.transferqueue.payload.gather import Piece
 from headrace.transferqueue.payload.remote import RemoteReader
 from headrace.transferqueue.payload.segments import Reference, SegmentReader

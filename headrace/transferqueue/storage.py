@@ -19,17 +19,17 @@ from typing import Any
 
 import zmq
 
-from headrace.transferqueue.addresses import UNIT, newest_address, require_local, write_address
-from headrace.transferqueue.connection import Connection
 from headrace.transferqueue.errors import ControllerUnreachable, QueueError, WaitTimeout, WireError
-from headrace.transferqueue.keys import server_options
-from headrace.transferqueue.lines import bind, open_socket
-from headrace.transferqueue.nodes import ATTEND_S
+from headrace.transferqueue.link.addresses import UNIT, newest_address, require_local, write_address
+from headrace.transferqueue.link.connection import Connection
+from headrace.transferqueue.link.keys import server_options
+from headrace.transferqueue.link.lines import bind, open_socket
+from headrace.transferqueue.link.port import Port
+from headrace.transferqueue.link.wire import pack, unpack
 from headrace.transferqueue.payload.custody import archive as keep_segment
 from headrace.transferqueue.payload.remote import PIECE_BYTES
 from headrace.transferqueue.payload.segments import is_whole
-from headrace.transferqueue.port import Port
-from headrace.transferqueue.wire import pack, unpack
+from headrace.transferqueue.server.nodes import ATTEND_S
 
 _SEGMENT = re.compile(r"[0-9a-f]{1,32}-\d{6,12}\.arrows")
 _INCARNATION = "incarnation"

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from headrace.transferqueue import Client, Column, Controller, TableSpec, Task
-from headrace.transferqueue.records import Block, Entry
-from headrace.transferqueue.table import Table
+from headrace.transferqueue.state.records import Block, Entry
+from headrace.transferqueue.state.table import Table
 
 COLUMNS = (
     Column(name="prompt", dtype="list<int32>"),

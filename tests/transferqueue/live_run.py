@@ -30,7 +30,7 @@ from headrace.transferqueue import (
     TableSpec,
     Task,
 )
-from headrace.transferqueue.addresses import read_address
+from headrace.transferqueue.link.addresses import read_address
 
 STEPS, UNITS, GROUP = 120, 2, 2
 PATIENCE_S = 40

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.transferqueue.chronicle import rehearse
-from headrace.transferqueue.journal import read_journal
+from headrace.transferqueue.disk.chronicle import rehearse
+from headrace.transferqueue.disk.journal import read_journal
 from tests.transferqueue.live_run import GROUP, STEPS, UNITS
 
 ROOT = Path(__file__).parents[2]

@@ -27,8 +27,8 @@ from headrace.transferqueue import (
     UnitLost,
     WaitTimeout,
 )
-from headrace.transferqueue.look import look
-from headrace.transferqueue.nodes import AWAY_S
+from headrace.transferqueue.disk.look import look
+from headrace.transferqueue.server.nodes import AWAY_S
 
 Make = Callable[..., Any]
 

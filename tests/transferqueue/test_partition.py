@@ -25,7 +25,7 @@ from headrace.transferqueue import (
     UnitLost,
     WaitTimeout,
 )
-from headrace.transferqueue.nodes import AWAY_S
+from headrace.transferqueue.server.nodes import AWAY_S
 from tests.transferqueue.relay import Relay
 
 pytestmark = pytest.mark.slow

@@ -26,11 +26,11 @@ from headrace.transferqueue import (
     Task,
     WireError,
 )
-from headrace.transferqueue.connection import Connection
-from headrace.transferqueue.keys import make_keys
+from headrace.transferqueue.link.connection import Connection
+from headrace.transferqueue.link.keys import make_keys
+from headrace.transferqueue.link.wire import pack, pack_ints, unpack, write_reply, write_request
 from headrace.transferqueue.payload.remote import RemoteReader
 from headrace.transferqueue.payload.segments import Reference
-from headrace.transferqueue.wire import pack, pack_ints, unpack, write_reply, write_request
 
 Make = Callable[..., Any]
 

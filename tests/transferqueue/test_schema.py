@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from headrace.transferqueue import Column, SchemaError, TableSpec, Task
-from headrace.transferqueue.wire import pack, unpack
+from headrace.transferqueue.link.wire import pack, unpack
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from headrace.transferqueue.errors import PayloadError
 from headrace.transferqueue.payload.safety import sync_files, sync_names
 from headrace.transferqueue.payload.segments import segment_name
 from headrace.transferqueue.payload.spares import Spares
-from headrace.transferqueue.records import Block
+from headrace.transferqueue.state.records import Block
 
 _NUMBER = re.compile(r"-(\d{6,})\.arrows$")
 _UNKNOWN_SIZE = 1 << 62

@@ -9,7 +9,7 @@ from typing import Any
 
 from headrace.transferqueue.errors import PayloadError
 from headrace.transferqueue.payload.custody import Custody
-from headrace.transferqueue.records import Block
+from headrace.transferqueue.state.records import Block
 
 
 class Depots:

@@ -13,11 +13,11 @@ import pyarrow as pa
 import zmq
 
 from headrace.transferqueue.errors import PayloadError, WireError
-from headrace.transferqueue.keys import client_options
-from headrace.transferqueue.lines import open_socket
+from headrace.transferqueue.link.keys import client_options
+from headrace.transferqueue.link.lines import open_socket
+from headrace.transferqueue.link.port import Port, monitor
+from headrace.transferqueue.link.wire import pack, unpack
 from headrace.transferqueue.payload.segments import Reference
-from headrace.transferqueue.port import Port, monitor
-from headrace.transferqueue.wire import pack, unpack
 
 PIECE_BYTES = 8 << 20
 _PIECES_ASKED = 4

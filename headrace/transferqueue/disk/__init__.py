@@ -1,0 +1,1 @@
+"""A queue that outlives its controller: journal, snapshots, archive; see `chronicle.py`."""

@@ -1,0 +1,1 @@
+"""Messages between processes: sockets, keys, addresses and the bytes on the wire."""

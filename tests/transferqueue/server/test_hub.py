@@ -1,0 +1,80 @@
+"""The hub by hand, without sockets: what is answered when, and when it must be looked at again."""
+
+from pathlib import Path
+from typing import Any
+
+from headrace.transferqueue import Column, TableSpec, Task
+from headrace.transferqueue.link.wire import Arguments, Request, pack_ints, read_reply
+from headrace.transferqueue.payload.segments import segment_name
+from headrace.transferqueue.server.hub import Hub
+from headrace.transferqueue.server.operations import OPERATIONS
+
+CLIENT = b"c0000000"
+SPEC = TableSpec(
+    name="t",
+    columns=(Column(name="x", dtype="int32"),),
+    tasks=(Task(name="work", reads=("x",)),),
+    lease_s=10.0,
+)
+
+
+class Desk:
+    """A hub with one client; `replies` are the bodies and errors by request id."""
+
+    def __init__(self, directory: Path) -> None:
+        self.replies: dict[int, Any] = {}
+        self.hub = Hub(directory, OPERATIONS, self.deliver)
+        self.numbers = 0
+        (directory / segment_name(CLIENT.hex(), 0)).write_bytes(bytes(4096))
+        self.ask(0.0, "hello", {"holder": "me"})
+        self.ask(0.0, "create", {"spec": SPEC.to_wire()})
+
+    def deliver(self, client: bytes, reply: bytes) -> None:
+        number, body = read_reply(reply)
+        self.replies[number] = body
+
+    def ask(self, now: float, operation: str, fields: dict[str, Any]) -> int:
+        self.numbers += 1
+        self.hub.handle(CLIENT, Request(self.numbers, 1, operation, Arguments(fields)), now)
+        return self.numbers
+
+    def lease(self, now: float, timeout_s: float) -> int:
+        return self.ask(now, "lease", {"task": "work", "want": 1, "timeout_s": timeout_s})
+
+    def put(self, now: float, uid: int) -> int:
+        ids = pack_ints([uid])
+        where = {"segment": segment_name(CLIENT.hex(), 0), "offset": 64 * uid, "length": 64, "checksum": 0}
+        fields = {"table": "t", "uids": ids, "groups": ids, "columns": ["x"], "lengths": {}}
+        return self.ask(now, "put", {**fields, **where, "known_same": False})
+
+
+def test_a_put_that_nobody_waits_for_makes_nothing_due(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    due = desk.hub.due
+    desk.put(1.0, 0)
+    assert desk.hub.due == due
+
+
+def test_the_earliest_deadline_is_due_and_the_next_one_is_found_by_a_tick(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    patient = desk.lease(1.0, 5.0)
+    assert desk.hub.due == 6.0
+    hasty = desk.lease(2.0, 2.0)
+    assert desk.hub.due == 4.0
+    desk.hub.tick(4.0)
+    assert "no row of table 't'" in str(desk.replies[hasty])
+    assert patient not in desk.replies
+    assert desk.hub.due == 6.0
+    desk.put(5.0, 0)
+    assert desk.replies[patient]["uids"] == pack_ints([0])
+    desk.hub.tick(6.0)
+    assert desk.hub.due == 15.0, "the lease that was granted at 5 ends after 10 s"
+
+
+def test_one_put_answers_all_who_wait_for_its_rows_in_their_order(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    first, second, third = (desk.lease(1.0, 5.0) for _ in range(3))
+    desk.put(2.0, 0)
+    desk.put(2.0, 1)
+    assert [desk.replies[number]["uids"] for number in (first, second)] == [pack_ints([0]), pack_ints([1])]
+    assert third not in desk.replies

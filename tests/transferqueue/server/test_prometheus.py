@@ -1,0 +1,48 @@
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from prometheus_client.parser import text_string_to_metric_families
+
+from headrace.transferqueue.server.prometheus import prometheus_text
+
+Make = Callable[..., Any]
+
+
+async def test_live_staleness_and_counts_reach_prometheus(connect: Make, spec: Make, prompts: Make) -> None:
+    """Six groups of one: two are trained on, then one is generated at version 0 and one begun at 1."""
+    client = await connect("all")
+    await client.create(spec(units_per_step=2, staleness=2.0))
+    await client.put("samples", range(6), prompts(6), groups=range(6))
+
+    async def roll(version: int, want: int) -> Any:
+        lease = await client.lease("roll", want, version=version, timeout_s=5)
+        cells = [np.full(4, version, np.int32)] * len(lease)
+        await client.put("samples", lease.rows.uids, {"response": cells, "versions": cells}, lease=lease)
+        await client.ack(lease)
+
+    await roll(0, 2)
+    await client.put("samples", [0, 1], {"reward": [1.0, 1.0]})
+    batch = await client.lease("learn", 2, timeout_s=5)
+    await client.commit("learn", 0, batch.rows.uids)
+    await roll(0, 1)
+    await client.publish("actor", 1, "sum")
+    await client.lease("roll", 1, version=1, timeout_s=5)
+    table = (await client.stats()).tables["samples"]
+    assert (table.staleness_in_flight, table.staleness_in_queue) == ({0: 1}, {1: 1})
+    assert table.staleness_trained == {0: 2}
+    assert table.trained_over_dispatched_length == 1.0
+    families = {f.name: f for f in text_string_to_metric_families(prometheus_text(await client.stats()))}
+    read = {
+        (sample.name, *sorted(sample.labels.values())): sample.value
+        for family in families.values()
+        for sample in family.samples
+    }
+    assert read["headrace_table_staleness_in_flight", "0", "samples"] == 1
+    assert read["headrace_table_staleness_in_queue", "1", "samples"] == 1
+    assert read["headrace_table_staleness_trained", "0", "samples"] == 2
+    assert read["headrace_table_created_total", "samples"] == 6
+    assert read["headrace_task_rows", "leased", "roll", "samples"] == 1
+    assert read["headrace_task_rows", "parked", "roll", "samples"] == 0
+    assert read[("headrace_queue_forgotten_total",)] == 0
+    assert read["headrace_policy_version", "actor"] == 1
