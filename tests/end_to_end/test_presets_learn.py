@@ -1,0 +1,76 @@
+"""Every algorithm by its name, with its published setting, learns to copy through the real engine."""
+
+from pathlib import Path
+
+import pytest
+
+from headrace.algorithms.registry import ALGORITHMS
+from tests.end_to_end.copying import GRAPH, copying
+
+BY_REWARD = (
+    *("grpo", "dr_grpo", "dapo", "gspo", "gspo_token", "ppo", "reinforce_pp", "rloo", "pacs", "rover", "sao"),
+    *("decoupled_ppo", "tis", "icepop", "cispo", "rapid", "topr", "m2po"),
+)
+STALE = ("decoupled_ppo", "tis", "icepop", "cispo", "rapid", "topr", "m2po")
+"""Those made for samples of older policies get them; the others' runs are the same each time."""
+TAUGHT = (("opd", 1), ("atod", 4))
+"""With the answers that each prompt gets: only ATOD, which ends as GRPO, compares them."""
+
+TAUGHT_GRAPH = GRAPH.replace("[answers, scores]", "[answers, scores, teacher]").replace(
+    "nodes:\n", "nodes:\n  teacher: {kind: teacher, inputs: [answers], policy: master, threads: 1}\n"
+)
+SHOWN = (
+    *("learn.algorithm=sft", "steps=30", "actor.optimizer.lr=2.0e-3"),
+    *("answers.engine=fake", "answers.fake={answer: echo}", "answers.max_new_tokens=3"),
+    *("prompts.samples_per_prompt=1", "learn.prompts_per_step=64"),
+)
+"""The scripted engine gives right answers, end token and all, and the policy learns from those."""
+
+
+def test_every_preset_is_among_these() -> None:
+    assert {*BY_REWARD, *dict(TAUGHT), "sft"} == set(ALGORITHMS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", BY_REWARD)
+def test_a_preset_learns_to_copy_from_rewards(tmp_path: Path, kind: str) -> None:
+    staleness = 1 if kind in STALE else 0
+    course = copying(tmp_path / "run", f"learn.algorithm={kind}", f"staleness={staleness}")
+    assert course.first("reward/exact") < 0.15
+    assert course.last("reward/exact") > 0.3
+    assert course.last("reward/mean") > course.first("reward/mean") + 0.3
+    assert all(step["staleness/max"] <= staleness for step in course.steps)
+    assert all(step["actor/skipped"] == 0.0 for step in course.steps)
+
+
+@pytest.fixture(scope="module")
+def master(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that copies, as `sft` left it; its learning is judged here, for all who learn from it."""
+    course = copying(tmp_path_factory.mktemp("master") / "run", *SHOWN)
+    assert course.first("actor/pg_loss") > 1.0
+    assert course.last("actor/pg_loss") < 0.1
+    return course.checkpoint
+
+
+@pytest.mark.slow
+def test_sft_learns_the_answers_that_it_is_shown(master: Path) -> None:
+    assert (master / "model.safetensors").is_file()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("kind", "answers"), TAUGHT)
+def test_a_preset_learns_to_copy_from_a_teacher(
+    tmp_path: Path, master: Path, kind: str, answers: int
+) -> None:
+    course = copying(
+        tmp_path / "run",
+        f"policies.master={{model: {master}}}",
+        f"learn.algorithm={kind}",
+        f"prompts.samples_per_prompt={answers}",
+        f"learn.prompts_per_step={128 // answers}",
+        *("seed=5", "steps=60", "answers.max_new_tokens=3", "answers.temperature=1.0"),
+        *("actor.optimizer.lr=2.0e-3", "scores.verifier.exact_weight=0.5"),
+        text=TAUGHT_GRAPH,
+    )
+    assert course.first("reward/exact") < 0.1
+    assert course.last("reward/exact") > 0.3
