@@ -14,6 +14,12 @@ from headrace.dataflow.record.rundir import read_jsonl
 from headrace.dataflow.running.launch import launch
 
 ROOT = Path(__file__).parent.parent
+PLACES = {
+    **dict.fromkeys(("algorithm", "filter", "update"), "learn"),
+    **dict.fromkeys(("sampler", "budget"), "prompts"),
+    **{"verifier": "scores", "optimizer": "actor"},
+}
+"""Where the keys of a part stand in the docs' dataflow; any other is the name of a node."""
 DOCS = (ROOT / "docs" / "algorithms.md").read_text()
 
 
@@ -34,6 +40,15 @@ def test_every_algorithm_has_its_line_and_no_other() -> None:
     settings = rows_of_table("## Settings")
     follows = [name for cell in settings for name in re.findall(r"`(\w+)`", cell)]
     assert sorted(follows) == sorted(set(ALGORITHMS) - {"sft"})
+
+
+def test_each_part_is_chosen_as_it_is_shown() -> None:
+    (text,) = blocks("yaml")
+    parts = DOCS[DOCS.index("## Parts") : DOCS.index("## One of your own")]
+    shown = re.findall(r"`(\w+): (.+?)`(?: \||, )", parts)
+    assert {key for key, _ in shown} > set(PLACES)
+    for key, value in shown:
+        parse(text, overrides=[f"{PLACES.get(key, 'nodes')}.{key}={value}"])
 
 
 def test_the_paths_that_it_names_exist() -> None:

@@ -13,7 +13,7 @@ BY_REWARD = (
 )
 STALE = ("decoupled_ppo", "tis", "icepop", "cispo", "rapid", "topr", "m2po")
 """Those made for samples of older policies get them; the others' runs are the same each time."""
-TAUGHT = (("opd", 1), ("atod", 4))
+TAUGHT = (("opd", 1), ("atod", 2))
 """With the answers that each prompt gets: only ATOD, which ends as GRPO, compares them."""
 
 TAUGHT_GRAPH = GRAPH.replace("[answers, scores]", "[answers, scores, teacher]").replace(
@@ -67,10 +67,10 @@ def test_a_preset_learns_to_copy_from_a_teacher(
         f"policies.master={{model: {master}}}",
         f"learn.algorithm={kind}",
         f"prompts.samples_per_prompt={answers}",
-        f"learn.prompts_per_step={128 // answers}",
+        "learn.prompts_per_step=128",
         *("seed=5", "steps=60", "answers.max_new_tokens=3", "answers.temperature=1.0"),
         *("actor.optimizer.lr=2.0e-3", "scores.verifier.exact_weight=0.5"),
         text=TAUGHT_GRAPH,
     )
     assert course.first("reward/exact") < 0.1
-    assert course.last("reward/exact") > 0.3
+    assert course.last("reward/exact") > 0.5
