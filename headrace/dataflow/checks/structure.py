@@ -5,9 +5,11 @@ The other checks may rely on what this one refuses.
 
 from collections.abc import Iterator, Mapping
 
+from headrace.dataflow.checks.idle import idle
 from headrace.dataflow.language.problems import Path, Problem, listing, suggestion
 from headrace.dataflow.language.spec import GraphSpec, NodeKind
 from headrace.dataflow.planning.topology import cycle, sources, tables
+from headrace.services.options import OptimizerOptions
 
 
 def check_references(spec: GraphSpec) -> Iterator[Problem]:
@@ -102,18 +104,18 @@ def _frozen(spec: GraphSpec) -> Iterator[Problem]:
     trainers = {node.policy: name for name, node in spec.of_kind("trainer").items()}
     for name, node in spec.of_kind("teacher", "critic").items():
         if node.policy in trainers:
+            started = f"; a reference scores under what '{node.policy}' started from"
             yield Problem(
                 path=("nodes", name, "policy"),
                 wrong=f"a {node.kind}'s weights stay as they are, and {trainers[node.policy]} trains "
                 f"'{node.policy}'",
                 allowed=listing(policy for policy in spec.policies if policy not in trainers),
                 way_out=f"add a policy for the {node.kind} that no trainer names"
-                + (
-                    f"; a reference scores under what '{node.policy}' started from"
-                    if node.kind == "teacher"
-                    else ""
-                ),
+                + (started if node.kind == "teacher" else ""),
             )
+    for name, policy in spec.policies.items():
+        if name not in trainers and policy.optimizer != OptimizerOptions():
+            yield idle(("policies", name, "optimizer"), f"no trainer names '{name}'", "remove it")
 
 
 def _unknown(what: str, name: str, known: Mapping[str, object], path: Path) -> Problem:
