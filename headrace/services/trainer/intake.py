@@ -28,7 +28,7 @@ class Judged:
 
     kept: Rows = field(repr=False)
     """In whole groups; possibly none."""
-    held: Rows = field(repr=False)
+    held: Rows | None = field(default=None, repr=False)
     masked: frozenset[int] = frozenset()
     """Uids of kept rows that stay in the statistics and are masked in the loss."""
     dropped: Mapping[str, np.ndarray] = field(default_factory=dict)
@@ -87,22 +87,22 @@ class Intake:
 
         Raises TrainingError, with the counts by reason, where attempts are used up and the run is to stop.
         """
-        verdict = Verdict() if self._filter is None else self._filter.judge(_scored(rows))
-        self._attempts.count(len(np.unique(rows.groups)), verdict)
+        groups = len(np.unique(rows.groups))
+        if self._filter is None:
+            self._attempts.count(groups, Verdict())
+            return Judged(kept=rows)
+        verdict = self._filter.judge(_scored(rows))
+        self._attempts.count(groups, verdict)
         holding = again or self._closing or self._is_used_up()
+        self._held += len(verdict.groups) if holding else 0
         out = np.isin(rows.groups, list(verdict.groups))
-        if holding:
-            self._held += len(verdict.groups)
-            dropped: dict[str, np.ndarray] = {}
-        else:
-            dropped = _uids_by_reason(rows, verdict.groups)
         masked = {row: reason for row, reason in verdict.rows.items() if not out[row]}
         self.masked.update(masked.values())
         return Judged(
             kept=rows.select(np.flatnonzero(~out)) if out.any() else rows,
-            held=rows.select(np.flatnonzero(out) if holding else np.zeros(0, np.int64)),
+            held=rows.select(np.flatnonzero(out)) if holding and out.any() else None,
             masked=frozenset(int(rows.uids[row]) for row in masked),
-            dropped=dropped,
+            dropped={} if holding else _uids_by_reason(rows, verdict.groups),
         )
 
     def counts(self) -> str:

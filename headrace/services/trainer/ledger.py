@@ -28,6 +28,8 @@ class Ledger:
     """Rows that it looked at and dropped."""
     _rewards: list[np.ndarray] = field(default_factory=list)
     _row_groups: list[np.ndarray] = field(default_factory=list)
+    _answers: dict[int, set[bytes]] = field(default_factory=lambda: defaultdict(set))
+    """The different answers of each group."""
     _lengths: list[int] = field(default_factory=list)
     _staleness: list[int] = field(default_factory=list)
     _spans: list[int] = field(default_factory=list)
@@ -36,7 +38,7 @@ class Ledger:
     _parts: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
 
     def add(self, judged: Judged) -> None:
-        for part in (judged.kept, judged.held):
+        for part in filter(None, (judged.kept, judged.held)):
             self.uids += part.uids.tolist()
             self.groups |= set(part.groups.tolist())
         if len(judged.kept):
@@ -48,7 +50,9 @@ class Ledger:
     def _train(self, rows: Rows) -> None:
         self._rewards.append(np.asarray(rows["reward"], dtype=np.float64))
         self._row_groups.append(rows.groups)
-        self._lengths += [len(ids) for ids in rows["response_ids"]]
+        for group, ids in zip(rows.groups.tolist(), rows["response_ids"], strict=True):
+            self._answers[group].add(ids.tobytes())
+            self._lengths.append(len(ids))
         for versions in rows["versions"]:
             oldest, newest = (int(versions.min()), int(versions.max())) if len(versions) else (self.step,) * 2
             self._staleness.append(self.step - oldest)
@@ -85,6 +89,7 @@ class Ledger:
             **{f"reward/invalid/{reason}": float(count) for reason, count in self._invalid.items()},
             "group/zero_std_frac": zero_std_frac(rewards, groups),
             "group/singletons": float(singletons(rewards, groups)),
+            "group/unique_completions": float(np.mean([len(each) for each in self._answers.values()])),
             "staleness/mean": float(staleness.mean()),
             "staleness/max": float(staleness.max()),
             "staleness/violations": float((staleness > staleness_limit).sum()),

@@ -4,9 +4,11 @@ from pathlib import Path
 
 from headrace.algorithms.budgets.options import PythonBudgetOptions
 from headrace.algorithms.curricula.options import PythonSamplerOptions
+from headrace.algorithms.filters import ChainOptions, Overlong, PythonFilterOptions
+from headrace.algorithms.options import PythonOptions
 from headrace.dataflow.language.parse import parse
 from headrace.dataflow.running.rooted import rooted
-from headrace.services.options import JsonlData, PythonVerifier, RewardOptions, SourceOptions
+from headrace.services.options import JsonlData, PythonVerifier, RewardOptions, SourceOptions, TrainerOptions
 
 GRAPH = """\
 name: copy
@@ -59,3 +61,18 @@ def test_absolute_paths_names_and_modules_stay_as_they_are(tmp_path: Path) -> No
 def test_a_recipe_s_name_wins_over_a_folder_of_that_name(tmp_path: Path) -> None:
     (tmp_path / "tiny-copier").mkdir()
     assert after(tmp_path, "tiny-copier", "/p", "m:f")[0] == "tiny-copier"
+
+
+def test_classes_of_the_trainer_are_taken_from_the_folder_of_the_launch(tmp_path: Path) -> None:
+    text = GRAPH.format(model="tiny-copier", path="p.jsonl", function="m:f")
+    own = "learn.algorithm={kind: python, path: mine/loss.py:Mine}"
+    chain = "[overlong, {kind: python, path: mine/filter.py:Mine}, {kind: python, path: module:Mine}]"
+    spec = parse(text, overrides=(own, f"learn.filter={{kind: chain, filters: {chain}}}")).spec
+    trainer = rooted(spec, tmp_path).nodes["learn"].options
+    assert isinstance(trainer, TrainerOptions) and isinstance(trainer.filter, ChainOptions)
+    assert trainer.algorithm == PythonOptions(path=f"{tmp_path}/mine/loss.py:Mine")
+    assert trainer.filter.filters == (
+        Overlong(),
+        PythonFilterOptions(path=f"{tmp_path}/mine/filter.py:Mine"),
+        PythonFilterOptions(path="module:Mine"),
+    )

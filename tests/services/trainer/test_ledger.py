@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,8 +23,7 @@ SPEC = TableSpec(
 
 
 def kept(first: int, *samples: tuple[int, list[int], float, str, str, dict[str, float]]) -> Judged:
-    made = rows(first, *samples)
-    return Judged(kept=made, held=made.select(np.zeros(0, np.int64)))
+    return Judged(kept=rows(first, *samples))
 
 
 def rows(first: int, *samples: tuple[int, list[int], float, str, str, dict[str, float]]) -> Rows:
@@ -100,6 +100,25 @@ def test_lengths_and_counts_are_of_the_whole_step(ledger: Ledger) -> None:
 
 def test_a_group_with_one_valid_reward_teaches_nothing(ledger: Ledger) -> None:
     assert ledger.metrics(2.0)["group/zero_std_frac"] == 0.5
+
+
+def test_groups_tell_their_different_answers_and_lone_rewards(ledger: Ledger) -> None:
+    """Answers of 2 and 4 tokens, and of 6 and none, all of id 0; the second group has one valid reward."""
+    metrics = ledger.metrics(2.0)
+    assert (metrics["group/unique_completions"], metrics["group/singletons"]) == (2.0, 1.0)
+    alike = Ledger(step=0)
+    alike.add(kept(0, *[(g, [0, 0], 1.0, "", "stop", {}) for g in (1, 1, 2)], (2, [0], 0.0, "", "stop", {})))
+    assert alike.metrics(0.0)["group/unique_completions"] == 1.5
+
+
+def test_rows_that_a_step_holds_are_committed_and_in_no_statistic() -> None:
+    ledger = Ledger(step=0)
+    held = rows(2, (2, [0], 0.0, "", "stop", {}), (2, [0], 0.0, "", "stop", {}))
+    ledger.add(replace(kept(0, (1, [0], 1.0, "", "stop", {}), (1, [0], 0.5, "", "stop", {})), held=held))
+    ledger.drop(np.array([7, 8]))
+    assert (ledger.uids, ledger.groups, ledger.dropped) == ([0, 1, 2, 3], {1, 2}, [7, 8])
+    metrics = ledger.metrics(0.0)
+    assert (metrics["samples/trained"], metrics["reward/mean"], ledger.trained) == (2.0, 0.75, 2)
 
 
 def test_a_step_without_a_valid_reward_has_no_mean() -> None:
