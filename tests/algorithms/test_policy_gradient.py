@@ -7,6 +7,9 @@ import pytest
 import torch
 
 from headrace.algorithms.base import PolicyOutput
+from headrace.algorithms.options import GrpoOptions
+from headrace.algorithms.registry import build
+from headrace.algorithms.updates import Annealed
 from tests.algorithms.batches import made, token_batch, value_and_gradient, vector
 
 LOG = math.log
@@ -174,3 +177,43 @@ def test_options_that_contradict_each_other_are_refused(
 ) -> None:
     with pytest.raises(ValueError, match=message):
         made(kind, **values)
+
+
+def test_coefficients_that_move_have_the_values_of_their_step() -> None:
+    """Entropy 2 on a token that is credited nothing; 0.4 at step 0, 0.3 at 1, 0.2 from 2 on."""
+    options = GrpoOptions(
+        kl_coef=Annealed(start=0.0, end=0.5, last_step=4),
+        entropy_coef=Annealed(start=0.4, end=0.2, last_step=2),
+    )
+    assert options.needs() == ("reference_logprobs",)
+    assert options.annealed() == ("kl_coef", "entropy_coef")
+    batch = token_batch([[1]], advantages=vector(0.0), reference=vector(0.0))
+    losses = []
+    for step in (0, 1, 2, 3):
+        algorithm = build(options, max_new_tokens=8, step=step)
+        policy = PolicyOutput(logprobs=vector(0.0), entropy=vector(2.0))
+        losses.append(algorithm.loss(policy, batch).total.item())
+    assert losses == close([-0.8, -0.6, -0.4, -0.4])
+    assert options.at(2) == GrpoOptions(kl_coef=0.25, entropy_coef=0.2)
+
+
+def test_a_coefficient_that_moves_below_0_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"kl_coef goes from 0\.1 to -0\.1; neither may be below 0"):
+        GrpoOptions(kl_coef=Annealed(start=0.1, end=-0.1, last_step=4))
+
+
+def test_a_head_is_fitted_to_the_return_within_what_a_value_may_move() -> None:
+    """Old value 0.5, clip 0.2. Token 1: 1 to a return of 0: clipped 0.7 misses less, so the error is 1.
+    Token 2: 0 to a return of 1: clipped 0.3 misses less, the error is 1 too. Token 3: on the return."""
+    columns = {"values": vector(0.5, 0.5, 0.5), "returns": vector(0.0, 1.0, 0.6)}
+    batch = token_batch([[1, 1, 1]], advantages=vector(0.0, 0.0, 0.0), columns=columns)
+    algorithm = made("ppo", value_coef=0.5)
+    assert algorithm.outputs() == ("values",)
+    values = vector(1.0, 0.0, 0.6).requires_grad_()
+    loss = algorithm.loss(PolicyOutput(logprobs=vector(0.0, 0.0, 0.0), values=values), batch)
+    assert loss.total.item() == close(0.5 * 0.5 * (1.0 + 1.0 + 0.0))
+    loss.total.backward()
+    assert values.grad is not None and values.grad.tolist() == close([0.5, -0.5, 0.0])
+    assert [float(loss.sums[f"critic/{name}"]) for name in ("vf_loss", "returns")] == close([1.0, 1.6])
+    with pytest.raises(ValueError, match="takes the values of a head"):
+        algorithm.loss(PolicyOutput(logprobs=vector(0.0, 0.0, 0.0)), batch)

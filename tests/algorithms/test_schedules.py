@@ -30,6 +30,14 @@ def test_warm_up_stable_decay_by_hand() -> None:
     assert rates("wsd", 2, 12) == pytest.approx(expected, abs=1e-12)
 
 
+def test_the_decay_of_warm_up_stable_decay_takes_the_share_that_is_asked_for() -> None:
+    got = [
+        learning_rate(step, peak=8.0, schedule="wsd", total_steps=4, decay_share=0.5, floor=0.25)
+        for step in range(4)
+    ]
+    assert got == pytest.approx([8.0, 8.0, 8.0, 8.0 - 6.0 * 0.5**0.5], abs=1e-12)
+
+
 def test_inverse_square_root_has_no_end() -> None:
     got = [
         learning_rate(step, peak=8.0, schedule="inverse_sqrt", warmup_steps=4)

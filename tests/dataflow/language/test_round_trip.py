@@ -1,12 +1,14 @@
 """A graph survives its writings: YAML -> spec -> YAML, and the builder gives what the YAML gives."""
 
 import math
-from typing import Any
+from typing import Any, get_args
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headrace.algorithms.filters import ChainOptions, Overlong, PythonFilterOptions, ZeroVariance
 from headrace.algorithms.options import GrpoOptions, GspoOptions, PythonOptions, RoverOptions
+from headrace.algorithms.updates import Accumulate, Annealed, MiniBatches
 from headrace.dataflow import Graph, GraphSpec, NodeSpec
 from headrace.dataflow.graph import Node, Policy
 from headrace.dataflow.language.parse import parse, to_yaml
@@ -15,6 +17,7 @@ from headrace.services.options import (
     CopyData,
     CopyVerifier,
     CriticOptions,
+    GreedyOptions,
     JsonlData,
     OptimizerOptions,
     PolicyOptions,
@@ -23,6 +26,7 @@ from headrace.services.options import (
     ReferenceOptions,
     RewardOptions,
     RolloutOptions,
+    Schedule,
     SourceOptions,
     TeacherOptions,
     TrainerOptions,
@@ -72,14 +76,41 @@ scorers = {
     "teacher": st.builds(TeacherOptions, micro_batch_tokens=counts, **placed),
     "critic": st.builds(CriticOptions, micro_batch_tokens=counts, **placed),
 }
+moving = st.builds(Annealed, start=shares, end=shares, first_step=st.just(0), last_step=counts)
 algorithms = (
-    st.builds(GrpoOptions, clip_low=shares, kl_coef=st.floats(0, 10), sequence_length=st.none() | counts)
+    st.builds(
+        GrpoOptions,
+        clip_low=shares,
+        kl_coef=st.floats(0, 10) | moving,
+        entropy_coef=shares | moving,
+        sequence_length=st.none() | counts,
+    )
     | st.builds(GspoOptions, advantage=st.sampled_from(["group_mean", "gae"]), gae_whiten=st.booleans())
     | st.builds(PythonOptions, path=texts, options=mappings, reads=st.tuples(names))
     | st.builds(RoverOptions)
 )
-trainers = st.builds(TrainerOptions, algorithm=algorithms, prompts_per_step=counts, **placed)
-optimizers = st.builds(OptimizerOptions, lr=positives, betas=st.tuples(*[st.floats(0, 0.999)] * 2))
+filters = (
+    st.builds(ZeroVariance, min_std=shares)
+    | st.builds(Overlong)
+    | st.builds(PythonFilterOptions, path=texts, options=mappings)
+)
+trainers = st.builds(
+    TrainerOptions,
+    algorithm=algorithms,
+    prompts_per_step=counts,
+    update=st.builds(Accumulate) | st.builds(MiniBatches, number=counts, epochs=counts),
+    filter=st.none() | filters | st.builds(ChainOptions, filters=st.lists(filters, max_size=3).map(tuple)),
+    when_used_up=st.sampled_from(["stop", "train_smaller"]),
+    **placed,
+)
+optimizers = st.builds(
+    OptimizerOptions,
+    lr=positives,
+    betas=st.tuples(*[st.floats(0, 0.999)] * 2),
+    schedule=st.sampled_from(get_args(Schedule)),
+    floor=shares,
+    greedy=st.builds(GreedyOptions, patience=counts, highest=positives),
+)
 policies = st.builds(PolicyOptions, model=texts, optimizer=optimizers)
 
 
