@@ -163,7 +163,8 @@ class Trainer:
 
     def _before(self, rows: Sequence[Rows], anchored: bool) -> dict[str, list[np.ndarray]] | None:
         """What the policy says of the answers before the update, where somebody asks for it."""
-        names = [name for name in self._algorithm.outputs() if name == "values" or anchored]
+        asked = ("values", "mean_logprobs") if anchored else ("values",)
+        names = [name for name in self._algorithm.outputs() if name in asked]
         if not names and not anchored:
             return None
         groups = np.concatenate([each.groups for each in rows])

@@ -83,3 +83,21 @@ def test_a_value_head_is_trained_as_groups_stream_in(run: Path) -> None:
     overrides = ("learn.algorithm=sao", "learn.update=accumulate", "learn.filter=null", "steps=2")
     assert launch(parse(GRAPH, overrides=overrides).spec, output=run) == 0
     assert all(record["critic/vf_loss"] > 0.0 for record in steps(run))
+
+
+def test_smaller_batches_run_ahead_of_no_bound(run: Path) -> None:
+    """Words of six letters of which the answers know three: about a quarter of the groups score alike."""
+    overrides = (
+        *("learn.filter=zero_variance", "learn.max_attempts=1", "learn.when_used_up=train_smaller"),
+        *("prompts.dataset.alphabet=abcdef", "prompts.samples_per_prompt=8", "learn.prompts_per_step=4"),
+        *("staleness=1", "learn.algorithm=grpo", "steps=6", "actor.optimizer.schedule=constant"),
+    )
+    assert launch(parse(GRAPH, overrides=overrides).spec, output=run) == 0
+    made = steps(run)
+    assert len(made) == 6
+    for record in made:
+        left_out = record.get("group/dropped/equal_rewards", 0.0)
+        assert record["group/accepted"] + left_out == 4.0
+        assert record["samples/trained"] == 8.0 * record["group/accepted"]
+        assert record["staleness/violations"] == 0.0
+    assert 0 < sum(record["group/accepted"] for record in made) < 24
