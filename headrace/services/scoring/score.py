@@ -10,6 +10,9 @@ from headrace.services.scoring.packing import Pack, pack
 TokenScores = Callable[[Pack], torch.Tensor]
 """One number for each answer token of a pack, [T]."""
 
+Ragged = list[np.ndarray]
+"""One array per sample, each [length]."""
+
 
 def score(
     scores: TokenScores,
@@ -18,16 +21,21 @@ def score(
     groups: np.ndarray,
     *,
     max_tokens: int,
-) -> list[np.ndarray]:
+) -> Ragged:
     """Of each answer's tokens, [B] of [length], in the order given.
 
     At most `max_tokens` tokens pass through the model at once. Raises ValueError as `pack` does.
     """
-    found: list[np.ndarray] = [np.zeros(0, dtype=np.float32) for _ in response_ids]
+    packs = pack(prompt_ids, response_ids, groups, max_tokens=max_tokens)
     with torch.inference_mode():
-        for packed in pack(prompt_ids, response_ids, groups, max_tokens=max_tokens):
-            values_T = scores(packed).cpu().numpy()
-            pieces = np.split(values_T, np.cumsum(packed.lengths)[:-1])
-            for index, piece in zip(packed.index, pieces, strict=True):
-                found[index] = piece
+        return unpacked(packs, [scores(packed) for packed in packs], len(response_ids))
+
+
+def unpacked(packs: Sequence[Pack], parts: Sequence[torch.Tensor], size: int) -> Ragged:
+    """[T] of each pack as one array per sample of the batch; empty where a sample is in no pack."""
+    found: Ragged = [np.zeros(0, dtype=np.float32) for _ in range(size)]
+    for packed, part in zip(packs, parts, strict=True):
+        pieces = np.split(part.cpu().numpy(), np.cumsum(packed.lengths)[:-1])
+        for index, piece in zip(packed.index, pieces, strict=True):
+            found[index] = piece
     return found

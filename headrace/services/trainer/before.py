@@ -8,12 +8,11 @@ import torch
 
 from headrace.algorithms.base import PolicyOutput
 from headrace.services.scoring.packing import Pack, pack
-
-Ragged = list[np.ndarray]
-"""One array per sample, each [length]."""
+from headrace.services.scoring.score import Ragged, unpacked
 
 
 class Scores(Protocol):
+    def logprobs(self, pack: Pack) -> torch.Tensor: ...
     def outputs(self, pack: Pack, names: Sequence[str]) -> PolicyOutput: ...
 
 
@@ -35,20 +34,13 @@ def before(
     parts: dict[str, list[torch.Tensor]] = {name: [] for name in asked}
     with torch.inference_mode():
         for packed in packs:
+            if not names:
+                parts["logprobs"].append(model.logprobs(packed))
+                continue
             policy = model.outputs(packed, names)
             for name in asked:
                 parts[name].append(getattr(policy, name))
     return {name: unpacked(packs, parts[name], len(response_ids)) for name in asked}
-
-
-def unpacked(packs: Sequence[Pack], parts: Sequence[torch.Tensor], size: int) -> Ragged:
-    """[T] of each pack as one array per sample of the batch; empty where a sample is in no pack."""
-    found: Ragged = [np.zeros(0, dtype=np.float32) for _ in range(size)]
-    for packed, part in zip(packs, parts, strict=True):
-        pieces = np.split(part.cpu().numpy(), np.cumsum(packed.lengths)[:-1])
-        for index, piece in zip(packed.index, pieces, strict=True):
-            found[index] = piece
-    return found
 
 
 def aligned(columns: Mapping[str, Ragged], response_ids: Sequence[np.ndarray]) -> dict[str, Ragged]:

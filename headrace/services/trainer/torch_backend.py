@@ -17,8 +17,9 @@ from headrace.services.options import OptimizerOptions
 from headrace.services.scoring.model import PackedModel
 from headrace.services.scoring.outputs import join
 from headrace.services.scoring.packing import Pack, pack
+from headrace.services.scoring.score import unpacked
 from headrace.services.trainer.backend import NonFiniteGradientError, StepResult
-from headrace.services.trainer.before import aligned, before, unpacked
+from headrace.services.trainer.before import aligned, before
 from headrace.services.trainer.determinism import deterministic
 from headrace.services.trainer.optimizer_state import dump_optimizer, restore_optimizer
 from headrace.services.trainer.rates import make_rate

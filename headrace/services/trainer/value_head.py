@@ -35,6 +35,9 @@ class ValueHead:
         torch.nn.init.zeros_(self._linear.weight)
         torch.nn.init.zeros_(self._linear.bias)
 
+    def logprobs(self, pack: Pack) -> torch.Tensor:
+        return self._packed.logprobs(pack)
+
     def outputs(self, pack: Pack, names: Sequence[str]) -> PolicyOutput:
         """As `PackedModel.outputs`; `values` [T], at least float32: of the state that predicts each token."""
         if "values" not in names:
