@@ -89,7 +89,7 @@ def test_the_quick_start_and_the_real_input_are_shipped() -> None:
 def test_a_shipped_dataflow_checks_plans_and_draws(name: str) -> None:
     spec = load(name).spec
     problems = [
-        problem for problem in check(spec, cluster=this_machine()) if not needs_a_package(str(problem))
+        problem for problem in check(spec, cluster=this_machine()) if not is_yet_to_come(str(problem))
     ]
     assert errors(problems) == []
     planned = plan(spec, this_machine())
@@ -98,8 +98,9 @@ def test_a_shipped_dataflow_checks_plans_and_draws(name: str) -> None:
     assert parse(to_yaml(spec, resolved=True)).spec == spec
 
 
-def needs_a_package(problem: str) -> bool:
-    return "not installed" in problem
+def is_yet_to_come(problem: str) -> bool:
+    """A package to be installed, or a model that another run leaves."""
+    return "not installed" in problem or "model 'runs/" in problem
 
 
 @pytest.mark.parametrize("mark", ["\x85", "\u2028", "\u2029"])
