@@ -38,7 +38,9 @@ class FrozenScorer(ABC):
 
     async def setup(self, context: Context) -> None:
         self._options: FrozenOptions = context.options
-        self._scores = await asyncio.get_running_loop().run_in_executor(self._compute, self.open_model, context)
+        self._scores = await asyncio.get_running_loop().run_in_executor(
+            self._compute, self.open_model, context
+        )
 
     async def process(self, rows: Rows) -> AsyncGenerator[Output, None]:
         """One output for all rows, with the one column."""
