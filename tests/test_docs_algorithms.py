@@ -56,13 +56,19 @@ def test_the_paths_that_it_names_exist() -> None:
     assert paths and [path for path in paths if not (ROOT / path).exists()] == []
 
 
-def test_files_of_ones_own_train_by_their_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+CREDIT = "{kind: python, path: 'my_credit.py:Fair', reads: [example], over_batch: true}"
+
+
+@pytest.mark.parametrize("overrides", [[], [f"learn.algorithm={{kind: grpo, advantage: {CREDIT}}}"]])
+def test_files_of_ones_own_train_by_their_paths(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, overrides: list[str]
+) -> None:
     for code in blocks("python"):
         (name,) = re.findall(r'^"""(\w+\.py): ', code)
         (tmp_path / name).write_text(code)
     (text,) = blocks("yaml")
     monkeypatch.chdir(tmp_path)
-    spec = parse(text).spec
+    spec = parse(text, overrides=overrides).spec
     assert errors(check_here(spec)) == []
     assert launch(replace(spec, steps=3, runtime="local"), output=tmp_path / "run") == 0
     records = read_jsonl(tmp_path / "run" / "metrics.jsonl").records

@@ -6,7 +6,7 @@ micro-batch, data-parallel or packing split changes the gradient. A sample is ne
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -96,12 +96,12 @@ class GroupScores:
     """float64; NaN marks an invalid reward, which enters no statistic and gets advantage 0."""
     lengths: np.ndarray
     """Response tokens of each sample, trained or not."""
-    columns: Mapping[str, Sequence[np.ndarray]] = field(default_factory=dict)
-    """Per-token columns, [B] of [length]: `logprobs` (at sampling), `loss_mask`, those of `needs()`, and
-    `values` where `outputs()` names them: the head's, before the update."""
+    columns: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    """One entry a sample, by token an array [length]: `logprobs` (at sampling), `loss_mask`, those of
+    `needs()`, and `values` where `outputs()` names them: the head's, before the update."""
 
-    def column(self, name: str) -> Sequence[np.ndarray]:
-        """[B] of [length]. Raises ValueError where nobody wrote it."""
+    def column(self, name: str) -> Sequence[Any]:
+        """[B]. Raises ValueError where nobody wrote it."""
         return _column(self.columns, name)
 
 

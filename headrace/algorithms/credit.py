@@ -4,6 +4,8 @@ A divergence that counts in the reward is taken off before any statistic: over t
 sample, token by token where it is by token. Tokens that are not trained carry none.
 """
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 
@@ -20,8 +22,11 @@ from headrace.algorithms.advantages import (
     terminal_rewards,
     whiten,
 )
+from headrace.algorithms.advantages.base import Advantage
 from headrace.algorithms.base import Advantages, GroupScores
+from headrace.algorithms.by_path import find
 from headrace.algorithms.kl import ESTIMATORS
+from headrace.algorithms.options.credit import PythonCredit
 from headrace.algorithms.options.policy_gradient import PolicyGradient
 from headrace.algorithms.updates.annealed import at
 
@@ -33,8 +38,26 @@ BY_GROUP = {
 }
 
 
-def credit(options: PolicyGradient, scores: GroupScores) -> Advantages:
-    """float64, one per sample, or for `gae` and `reinforce_pp` one per token.
+def by_path(options: PolicyGradient) -> Advantage | None:
+    """The class that the options name by path, made; None where they name a function of ours.
+
+    Raises ValueError where it is not as it was declared, ImportError where its module does not import.
+    """
+    written = options.advantage
+    if not isinstance(written, PythonCredit):
+        return None
+    made: Advantage = find(written.path, key="algorithm.advantage.path", what="class")(**written.options)
+    if set(made.needs()) != set(written.reads) or made.needs_full_batch != written.over_batch:
+        raise ValueError(
+            f"algorithm.advantage says reads {list(written.reads)} and over_batch {written.over_batch}, but "
+            f"{written.path} needs {list(made.needs())} and has needs_full_batch {made.needs_full_batch}; "
+            "write the same in both"
+        )
+    return made
+
+
+def credit(options: PolicyGradient, scores: GroupScores, own: Advantage | None = None) -> Advantages:
+    """float64, one per sample, or for `gae` and `reinforce_pp` one per token; `own`: what `by_path` made.
 
     Raises ValueError where a column that the credit needs is missing.
     """
@@ -49,12 +72,14 @@ def credit(options: PolicyGradient, scores: GroupScores) -> Advantages:
     rewards = scores.rewards
     if distances is not None:
         rewards = rewards - at(options.kl_coef, 0) * np.array([distance.sum() for distance in distances])
+    if own is not None:
+        return own(replace(scores, rewards=rewards))
     if options.advantage == "batch_zscore":
         return batch_zscore(rewards)
     if options.advantage == "reinforce_pp_baseline":
         trained = np.array([np.count_nonzero(mask) for mask in scores.column("loss_mask")])
         return reinforce_pp_baseline(rewards, scores.groups, trained)
-    return BY_GROUP[options.advantage](rewards, scores.groups)
+    return BY_GROUP[str(options.advantage)](rewards, scores.groups)
 
 
 def divergences(options: PolicyGradient, scores: GroupScores) -> list[np.ndarray] | None:

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from headrace.algorithms.base import Advantages, Algorithm, GroupScores, LossSum, PolicyOutput, TokenBatch
-from headrace.algorithms.credit import credit, returns
+from headrace.algorithms.credit import by_path, credit, returns
 from headrace.algorithms.diagnostics import surrogate_maxima, surrogate_sums, value_sums
 from headrace.algorithms.kl import ESTIMATORS
 from headrace.algorithms.losses import value_clip
@@ -34,6 +34,7 @@ class PolicyGradientAlgorithm(Algorithm):
         Raises ValueError where sequence_sum lacks the length that it divides by.
         """
         self._credit = options
+        self._own_credit = by_path(options)
         self._kl = ESTIMATORS[options.kl_estimator]
         self._kl_coef = at(options.kl_coef, 0) if options.kl_in == "loss" else 0.0
         self._entropy_coef = at(options.entropy_coef, 0)
@@ -53,7 +54,7 @@ class PolicyGradientAlgorithm(Algorithm):
         return entropy + (("values",) if self._credit.values_by_head else ())
 
     def advantages(self, scores: GroupScores) -> Advantages:
-        return credit(self._credit, scores)
+        return credit(self._credit, scores, self._own_credit)
 
     def targets(self, scores: GroupScores) -> Mapping[str, Sequence[np.ndarray]]:
         return {RETURNS: returns(self._credit, scores)} if self._credit.values_by_head else {}

@@ -1,90 +1,69 @@
-import math
+"""A credit of the user's own under our losses: found by its path, held to what was declared of it."""
+
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from headrace.algorithms.base import GroupScores
-from tests.algorithms.batches import made
+from headrace.algorithms.options import GrpoOptions
+from headrace.algorithms.options.credit import PythonCredit
+from headrace.algorithms.registry import build
 
-NAN = math.nan
+CODE = """
+import numpy as np
 
+class Tenth:
+    needs_full_batch = True
 
-def scores(rewards: list[float], groups: list[int], **columns: list[list[float]]) -> GroupScores:
-    lengths = [len(row) for row in columns.get("loss_mask", [[0.0]] * len(rewards))]
-    ragged = {name: [np.array(row) for row in column] for name, column in columns.items()}
-    return GroupScores(
-        groups=np.array(groups), rewards=np.array(rewards), lengths=np.array(lengths), columns=ragged
-    )
+    def __init__(self, *, times: float) -> None:
+        self.times = times
 
+    def needs(self):
+        return ("example",)
 
-def credit(kind: str, given: GroupScores, **values: Any) -> list[float] | list[list[float]]:
-    got = made(kind, **values).advantages(given)
-    return [row.tolist() for row in got] if isinstance(got, list) else got.tolist()
-
-
-def test_each_name_is_its_function() -> None:
-    given = scores([1.0, 0.0, 3.0], [0, 0, 1], loss_mask=[[1.0], [1.0], [1.0]])
-    pair = 0.5 / (0.5**0.5 + 1e-4)
-    assert credit("grpo", given) == pytest.approx([pair, -pair, 0.0], abs=1e-15)
-    assert credit("dr_grpo", given) == [0.5, -0.5, 0.0]
-    assert credit("rloo", given) == [1.0, -1.0, 0.0]
-    deviation = np.std([1.0, 0.0, 3.0], ddof=1) + 1e-4
-    lite = credit("grpo", given, advantage="group_mean_batch_std")
-    assert lite == pytest.approx([0.5 / deviation, -0.5 / deviation, 0.0], abs=1e-15)
-    whole = credit("grpo", given, advantage="batch_zscore")
-    assert whole == pytest.approx([(r - 4 / 3) / deviation for r in (1.0, 0.0, 3.0)], abs=1e-15)
-    centred = credit("grpo", given, advantage="reinforce_pp_baseline")
-    assert centred == pytest.approx([1.0, -1.0, 0.0], abs=1e-7)
-
-
-def test_a_divergence_in_the_reward_is_taken_off_the_answer_before_the_statistics() -> None:
-    given = scores(
-        [1.0, 1.0],
-        [0, 0],
-        logprobs=[[-1.0, -1.0], [-1.0, -9.0]],
-        reference_logprobs=[[-2.0, -1.5], [-1.0, 0.0]],
-        loss_mask=[[1.0, 1.0], [1.0, 0.0]],
-    )
-    assert credit("rloo", given, kl_coef=0.1) == pytest.approx([-0.15, 0.15], abs=1e-15)
-    assert credit("rloo", given) == [0.0, 0.0]
-    assert credit("dr_grpo", given, kl_coef=0.1) == [0.0, 0.0]
+    def __call__(self, scores):
+        bonus = np.array([entry["bonus"] for entry in scores.column("example")])
+        return self.times * scores.rewards + bonus
+"""
+SCORES = GroupScores(
+    groups=np.array([0, 0, 1]),
+    rewards=np.array([1.0, 2.0, 3.0]),
+    lengths=np.array([1, 1, 1]),
+    columns={
+        "example": [{"bonus": 5.0}, {"bonus": 6.0}, {"bonus": 7.0}],
+        "logprobs": [np.array([-1.0])] * 3,
+        "reference_logprobs": [np.array([-1.5])] * 3,
+        "loss_mask": [np.ones(1)] * 3,
+    },
+)
 
 
-def test_reinforce_pp_takes_the_divergence_off_each_token_and_whitens_over_the_batch() -> None:
-    given = scores(
-        [1.0, 0.0],
-        [0, 1],
-        logprobs=[[-1.0, -1.0], [-1.0]],
-        reference_logprobs=[[-2.0, -1.0], [-1.0]],
-        loss_mask=[[1.0, 1.0], [1.0]],
-    )
-    returns = np.array([1.0 - 0.5, 1.0, 0.0])
-    want = (returns - returns.mean()) / math.sqrt(returns.var(ddof=1) + 1e-8)
-    got = credit("reinforce_pp", given, kl_coef=0.5)
-    assert [value for row in got for value in np.atleast_1d(row)] == pytest.approx(want.tolist(), abs=1e-12)
+def credit(tmp_path: Path, **declared: Any) -> PythonCredit:
+    (tmp_path / "mine.py").write_text(CODE)
+    path = f"{tmp_path / 'mine.py'}:Tenth"
+    return PythonCredit(path=path, options={"times": 0.1}, **declared)
 
 
-def test_gae_leaves_an_invalid_reward_out_and_the_others_as_they_are() -> None:
-    given = scores([1.0, NAN], [0, 1], values=[[0.5, 0.25], [0.1, 0.1]], loss_mask=[[1.0, 1.0], [1.0, 1.0]])
-    assert credit("sao", given) == [[0.5, 0.75], [0.0, 0.0]]
-    whitened = credit("ppo", given, gae_lambda=1.0)
-    step = 0.125 / math.sqrt(0.03125 + 1e-8)
-    assert whitened[0] == pytest.approx([-step, step], abs=1e-12)
-    assert whitened[1] == [0.0, 0.0]
+def test_a_class_by_path_credits_under_a_loss_of_ours(tmp_path: Path) -> None:
+    options = GrpoOptions(advantage=credit(tmp_path, reads=("example",), over_batch=True))
+    assert options.needs() == ("example",) and not options.compares_group
+    algorithm = build(options, max_new_tokens=1)
+    assert algorithm.needs_full_batch
+    np.testing.assert_allclose(algorithm.advantages(SCORES), [5.1, 6.2, 7.3], rtol=0, atol=1e-12)
 
 
-def test_dapo_takes_reward_off_answers_in_the_last_fifth_of_the_longest() -> None:
-    """Of 10 tokens the last 2 cost: 8 tokens 0, 9 tokens 0.5, 10 tokens 1."""
-    masks = [[1.0] * length for length in (8, 9, 10)]
-    given = scores([1.0, 1.0, 1.0], [0, 0, 0], loss_mask=masks)
-    got = credit("dapo", given, max_new_tokens=10)
-    assert got == pytest.approx([0.5 / 0.5001, 0.0, -0.5 / 0.5001], abs=1e-12)
-    assert credit("dapo", given, max_new_tokens=10, overlong_share=0.0) == [0.0, 0.0, 0.0]
+def test_a_divergence_in_the_reward_is_taken_off_before_it(tmp_path: Path) -> None:
+    own = credit(tmp_path, reads=("example",), over_batch=True)
+    options = GrpoOptions(advantage=own, kl_coef=0.2, kl_in="reward", kl_estimator="k1")
+    assert options.needs() == ("reference_logprobs", "example")
+    algorithm = build(options, max_new_tokens=1)
+    np.testing.assert_allclose(algorithm.advantages(SCORES), [5.09, 6.19, 7.29], rtol=0, atol=1e-12)
 
 
-def test_a_missing_column_is_named() -> None:
-    with pytest.raises(ValueError, match="the batch has no loss_mask"):
-        made("ppo", critic="node").advantages(
-            GroupScores(groups=np.zeros(1), rewards=np.zeros(1), lengths=np.ones(1))
-        )
+@pytest.mark.parametrize("declared", [{"reads": ("example",)}, {"over_batch": True}])
+def test_what_was_declared_otherwise_is_refused(tmp_path: Path, declared: dict[str, Any]) -> None:
+    options = GrpoOptions(advantage=credit(tmp_path, **declared))
+    with pytest.raises(ValueError, match=r"needs .'example'. and has needs_full_batch True; write the same"):
+        build(options, max_new_tokens=1)

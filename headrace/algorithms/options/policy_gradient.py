@@ -8,20 +8,9 @@ from typing import Literal
 
 from headrace.algorithms.bounds import Count, NonNegative, Positive, PositiveOrInf, Share
 from headrace.algorithms.options.base import Options
+from headrace.algorithms.options.credit import IN_GROUP, OVER_BATCH, Credit, PythonCredit
 from headrace.algorithms.updates.annealed import Annealed, largest
 
-Credit = Literal[
-    "group_zscore",
-    "group_mean",
-    "leave_one_out",
-    "group_mean_batch_std",
-    "batch_zscore",
-    "reinforce_pp",
-    "reinforce_pp_baseline",
-    "gae",
-]
-IN_GROUP = ("group_zscore", "group_mean", "leave_one_out", "group_mean_batch_std", "reinforce_pp_baseline")
-OVER_BATCH = ("group_mean_batch_std", "batch_zscore", "reinforce_pp", "reinforce_pp_baseline")
 Coefficient = NonNegative | Annealed
 """A weight in the loss: a number, or one that moves over the run."""
 Reduction = Literal["token_mean", "sequence_mean", "sequence_sum", "prompt_mean"]
@@ -32,7 +21,7 @@ class PolicyGradient(Options):
     """What all of them share."""
 
     advantage: Credit = "group_zscore"
-    """How rewards become credit; each is the function of that name in `algorithms/advantages`."""
+    """How rewards become credit: the function of that name in `algorithms/advantages`, or a class by path."""
     gamma: Share = 1.0
     """Discount of later rewards, per token, in gae and reinforce_pp."""
     gae_lambda: Share = 0.95
@@ -68,7 +57,8 @@ class PolicyGradient(Options):
     def needs(self) -> tuple[str, ...]:
         reference = ("reference_logprobs",) if largest(self.kl_coef) > 0 else ()
         by_node = self.advantage == "gae" and self.critic == "node"
-        return reference + (("values",) if by_node else ())
+        own = self.advantage.reads if isinstance(self.advantage, PythonCredit) else ()
+        return (*reference, *(("values",) if by_node else ()), *own)
 
     @property
     def values_by_head(self) -> bool:
@@ -81,6 +71,8 @@ class PolicyGradient(Options):
     @property
     def credits_batch(self) -> bool:
         """Whether the credit of a sample depends on the whole batch."""
+        if isinstance(self.advantage, PythonCredit):
+            return self.advantage.over_batch
         return self.advantage in OVER_BATCH or (self.advantage == "gae" and self.gae_whiten)
 
 

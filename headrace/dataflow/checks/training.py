@@ -1,14 +1,15 @@
 """Whether a trainer's figures fit its algorithm, its batches and its optimizer; knobs without effect."""
 
 from collections.abc import Iterator
-from pathlib import Path as FilePath
 from typing import Any
 
 from headrace.algorithms.filters import ChainOptions, PythonFilterOptions, ZeroVariance
 from headrace.algorithms.options import DapoOptions, PythonOptions
+from headrace.algorithms.options.credit import PythonCredit
 from headrace.algorithms.options.policy_gradient import PolicyGradient
 from headrace.algorithms.updates import MiniBatches
 from headrace.algorithms.updates.annealed import largest
+from headrace.dataflow.checks.code import check_code
 from headrace.dataflow.checks.idle import idle
 from headrace.dataflow.language.fields import keys
 from headrace.dataflow.language.problems import Path, Problem
@@ -143,6 +144,8 @@ def _filters(trainer: TrainerOptions) -> tuple[Any, ...]:
 def _files(trainer: TrainerOptions, path: Path) -> Iterator[Problem]:
     """Classes of the user's own that are in no file."""
     places: list[tuple[Path, object]] = [((*path, "algorithm", "path"), trainer.algorithm)]
+    if isinstance(trainer.algorithm, PolicyGradient):
+        places.append(((*path, "algorithm", "advantage", "path"), trainer.algorithm.advantage))
     if isinstance(trainer.filter, ChainOptions):
         places += [
             ((*path, "filter", "filters", str(index), "path"), each)
@@ -151,22 +154,5 @@ def _files(trainer: TrainerOptions, path: Path) -> Iterator[Problem]:
     else:
         places.append(((*path, "filter", "path"), trainer.filter))
     for at, own in places:
-        if isinstance(own, PythonOptions | PythonFilterOptions):
-            yield from _no_file(own.path, at)
-
-
-def _no_file(written: str, path: Path) -> Iterator[Problem]:
-    place, _, name = written.rpartition(":")
-    if not place or not name.isidentifier():
-        yield Problem(
-            path=path,
-            wrong=f"got '{written}'",
-            allowed="module:Class, or path/to/file.py:Class",
-            way_out="write the class after a colon",
-        )
-    elif place.endswith(".py") and not FilePath(place).is_file():
-        yield Problem(
-            path=path,
-            wrong=f"there is no file '{place}'",
-            way_out="give a path from the working directory, or an absolute one",
-        )
+        if isinstance(own, PythonOptions | PythonFilterOptions | PythonCredit):
+            yield from check_code(own.path, at, "class")

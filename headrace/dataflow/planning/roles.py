@@ -46,7 +46,7 @@ ROLES: Final[dict[NodeKind, Role]] = {
 def reads(node: NodeSpec) -> tuple[str, ...]:
     """Columns that a node reads, those its algorithm needs included."""
     extra = node.options.algorithm.needs() if isinstance(node.options, TrainerOptions) else ()
-    return (*ROLES[node.kind].reads, *extra)
+    return tuple(dict.fromkeys((*ROLES[node.kind].reads, *extra)))
 
 
 def writes(node: NodeSpec) -> tuple[Column, ...]:

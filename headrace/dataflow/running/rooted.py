@@ -8,6 +8,8 @@ from headrace.algorithms.budgets.options import PythonBudgetOptions
 from headrace.algorithms.curricula.options import PythonSamplerOptions
 from headrace.algorithms.filters import ChainOptions, PythonFilterOptions
 from headrace.algorithms.options import PythonOptions
+from headrace.algorithms.options.credit import PythonCredit
+from headrace.algorithms.options.policy_gradient import PolicyGradient
 from headrace.dataflow.language.spec import GraphSpec, NodeSpec
 from headrace.services.models import RECIPES
 from headrace.services.options import (
@@ -69,6 +71,9 @@ def _trainer(options: TrainerOptions, folder: Path) -> TrainerOptions:
     algorithm, chosen = options.algorithm, options.filter
     if isinstance(algorithm, PythonOptions):
         algorithm = replace(algorithm, path=_code(algorithm.path, folder))
+    elif isinstance(algorithm, PolicyGradient) and isinstance(algorithm.advantage, PythonCredit):
+        credit = replace(algorithm.advantage, path=_code(algorithm.advantage.path, folder))
+        algorithm = replace(algorithm, advantage=credit)
     if isinstance(chosen, ChainOptions):
         chosen = replace(chosen, filters=tuple(_filter(each, folder) for each in chosen.filters))
     elif chosen is not None:

@@ -61,9 +61,15 @@ def credited(
         advantages=algorithm.advantages(scores),
         reference_logprobs=reference,
         proximal_logprobs=said["logprobs"] if anchored else None,
-        columns=further | dict(algorithm.targets(scores)),
+        columns=_by_token(taken[0], further) | dict(algorithm.targets(scores)),
         progress=progress,
     )
+
+
+def _by_token(rows: Rows, columns: Mapping[str, Ragged]) -> dict[str, Ragged]:
+    """Those with an entry for each token of the answer, which a loss can read; the rest is for the credit."""
+    written = {column.name for column in rows.spec.columns if column.aligned != "response"}
+    return {name: values for name, values in columns.items() if name not in written}
 
 
 def column(taken: Sequence[Rows], name: str) -> list[Any]:
