@@ -1,6 +1,8 @@
 """RLVR for forecasting: outcomes are noise around a chance, and a division by the spread would bias it.
 
-Only the credit is checked here; that late rewards block nobody is the table's to show.
+Only the credit is checked here. That rewards up to 50 steps late neither block nor lose a row, and what
+the bound on staleness makes of them, is shown on the queue's own table by
+tests/transferqueue/state/test_late_rewards.py.
 """
 
 from collections.abc import Callable
