@@ -14,8 +14,10 @@ RESPONSE = (
     Column(name="versions", dtype="list<int32>", aligned="response"),
     Column(name="loss_mask", dtype="list<int8>", aligned="response"),
     Column(name="finish_reason", dtype="string"),
+    Column(name="retokenises", dtype="bool"),
 )
-"""Rollout: what the engine returned, token by token; `loss_mask` is 1 where the policy made the token."""
+"""Rollout: what the engine returned, token by token; `loss_mask` is 1 where the policy made the token,
+`retokenises` says whether the text of the answer encodes to the same ids."""
 
 REWARD = (
     Column(name="reward", dtype="float64"),

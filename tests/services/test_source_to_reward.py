@@ -100,6 +100,7 @@ async def answer(client: Client, texts: Any, tokenizer: Any) -> None:
             "versions": [np.zeros(len(i), dtype=np.int32) for i in ids],
             "loss_mask": [np.ones(len(i), dtype=np.int8) for i in ids],
             "finish_reason": ["stop"] * len(ids),
+            "retokenises": np.ones(len(ids), dtype=bool),
         }
         await client.put("rows", lease.rows.uids, columns, lease=lease)
         await client.ack(lease)

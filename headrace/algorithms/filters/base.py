@@ -22,6 +22,8 @@ class ScoredRows:
     """float64, NaN where invalid."""
     truncated: np.ndarray
     """bool: the answer was cut off at its limit of tokens."""
+    retokenises: np.ndarray
+    """bool: the text of the answer encodes to the ids that the engine made."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

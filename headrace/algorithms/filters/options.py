@@ -8,6 +8,7 @@ from headrace.algorithms.checked import Checked
 from headrace.algorithms.filters.base import RowFilter
 from headrace.algorithms.filters.chain import Chain
 from headrace.algorithms.filters.overlong import Overlong
+from headrace.algorithms.filters.retokenised import Retokenised
 from headrace.algorithms.filters.variance import ZeroVariance
 
 
@@ -27,11 +28,11 @@ class ChainOptions(Checked):
     """Several filters; a group or an answer that more than one leaves out has the first one's reason."""
 
     kind: Literal["chain"] = "chain"
-    filters: tuple[ZeroVariance | Overlong | PythonFilterOptions, ...]
+    filters: tuple[ZeroVariance | Overlong | Retokenised | PythonFilterOptions, ...]
     """In order."""
 
 
-FilterOptions = ZeroVariance | Overlong | PythonFilterOptions | ChainOptions
+FilterOptions = ZeroVariance | Overlong | Retokenised | PythonFilterOptions | ChainOptions
 
 
 def build_filter(options: FilterOptions) -> RowFilter:

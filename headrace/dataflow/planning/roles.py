@@ -34,7 +34,7 @@ ROLES: Final[dict[NodeKind, Role]] = {
     "trainer": Role(
         reads=(
             *("prompt_ids", "response_ids", "logprobs", "versions", "loss_mask", "finish_reason"),
-            *("reward", "reward_invalid", "reward_parts"),
+            *("retokenises", "reward", "reward_invalid", "reward_parts"),
         ),
         task="train",
         needs_full_group=True,

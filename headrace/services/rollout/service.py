@@ -1,6 +1,7 @@
 """The rollout service: prompts in, answers out, whole groups at a time.
 
-Token in, token out: the ids that the engine returned are the ids that are trained on.
+Token in, token out: the ids that the engine returned are the ids that are trained on. Where their text would
+be tokenised otherwise, the row says so.
 """
 
 from collections.abc import AsyncGenerator, Mapping
@@ -12,7 +13,8 @@ import numpy as np
 from headrace.algorithms.seeds import sample_seed
 from headrace.services.base import Context, Output
 from headrace.services.options import RolloutOptions
-from headrace.services.rollout.engines import Completion, Engine, Request, build
+from headrace.services.rollout.engines import Completion, Engine, Request, build, tokenizer
+from headrace.services.rollout.fidelity import Fidelity
 from headrace.transferqueue import Rows
 
 NOT_SERVED = -1
@@ -29,6 +31,7 @@ class Rollout:
         options: RolloutOptions = context.options
         self._seed = context.seed
         self.capacity = max(options.max_concurrent, context.flow.samples_per_prompt)
+        self._fidelity = Fidelity(await tokenizer(options, context.policy))
         self._engine = await build(options, context.policy, seed=context.seed, version=NOT_SERVED)
 
     @property
@@ -55,7 +58,8 @@ class Rollout:
         ]
         async with aclosing(self._ready().generate(requests)) as generated:
             async for completions in generated:
-                yield answers(completions)
+                retokenises = await self._fidelity.retokenise([c.token_ids for c in completions])
+                yield answers(completions, retokenises)
 
     async def close(self) -> None:
         if self._engine is not None:
@@ -66,7 +70,8 @@ class Rollout:
         return self._engine
 
 
-def answers(completions: list[Completion]) -> Output:
+def answers(completions: list[Completion], retokenises: np.ndarray) -> Output:
+    """The columns of `columns.RESPONSE`; `retokenises`: bool, one for each completion."""
     return Output(
         uids=np.array([c.uid for c in completions], dtype=np.int64),
         columns={
@@ -75,5 +80,6 @@ def answers(completions: list[Completion]) -> Output:
             "versions": [c.versions for c in completions],
             "loss_mask": [np.ones(len(c.token_ids), dtype=np.int8) for c in completions],
             "finish_reason": [c.finish_reason for c in completions],
+            "retokenises": retokenises,
         },
     )

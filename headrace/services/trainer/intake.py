@@ -131,6 +131,7 @@ def _scored(rows: Rows) -> ScoredRows:
         groups=rows.groups,
         rewards=np.asarray(rows["reward"], dtype=np.float64),
         truncated=np.array([reason == "length" for reason in rows["finish_reason"]]),
+        retokenises=np.asarray(rows["retokenises"], dtype=bool),
     )
 
 

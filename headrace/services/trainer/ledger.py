@@ -33,6 +33,8 @@ class Ledger:
     _lengths: list[int] = field(default_factory=list)
     _staleness: list[int] = field(default_factory=list)
     _spans: list[int] = field(default_factory=list)
+    _mismatches: int = 0
+    """Answers whose text does not encode to their ids."""
     _finish: Counter[str] = field(default_factory=Counter)
     _invalid: Counter[str] = field(default_factory=Counter)
     _parts: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
@@ -57,6 +59,7 @@ class Ledger:
             oldest, newest = (int(versions.min()), int(versions.max())) if len(versions) else (self.step,) * 2
             self._staleness.append(self.step - oldest)
             self._spans.append(newest - oldest + 1)
+        self._mismatches += len(rows) - int(np.count_nonzero(rows["retokenises"]))
         self._finish.update(rows["finish_reason"])
         self._invalid.update(reason for reason in rows["reward_invalid"] if reason)
         for parts in rows["reward_parts"]:
@@ -100,6 +103,7 @@ class Ledger:
             "response_length/p99": float(np.percentile(lengths, 99)),
             "response_length/max": float(lengths.max()),
             "truncated_frac": self._finish["length"] / len(lengths),
+            "data/retokenisation_mismatches": float(self._mismatches),
             "samples/trained": float(self.trained),
         }
 

@@ -9,6 +9,7 @@ from headrace.algorithms.filters import (
     FilterExhausted,
     Overlong,
     PythonFilterOptions,
+    Retokenised,
     ScoredRows,
     Verdict,
     ZeroVariance,
@@ -18,11 +19,17 @@ from headrace.algorithms.filters import (
 NAN = float("nan")
 
 
-def rows(rewards: list[float], groups: list[int], truncated: list[bool] | None = None) -> ScoredRows:
+def rows(
+    rewards: list[float],
+    groups: list[int],
+    truncated: list[bool] | None = None,
+    retokenises: list[bool] | None = None,
+) -> ScoredRows:
     return ScoredRows(
         groups=np.array(groups),
         rewards=np.array(rewards),
         truncated=np.array(truncated or [False] * len(groups)),
+        retokenises=np.array(retokenises or [True] * len(groups)),
     )
 
 
@@ -51,6 +58,13 @@ def test_truncated_answers_are_masked_and_a_group_of_them_is_dropped() -> None:
     verdict = Overlong().judge(rows([1, 0, 1, 1], [1, 1, 2, 2], [True, False, True, True]))
     assert verdict.groups == {2: "all_truncated"}
     assert verdict.rows == {0: "truncated"}
+
+
+def test_answers_that_text_would_not_give_again_are_masked_and_no_group_is_dropped() -> None:
+    judged = rows([1, 0, 1, 1], [1, 1, 2, 2], retokenises=[True, False, False, False])
+    assert Retokenised().judge(judged) == Verdict(rows={1: "retokenised", 2: "retokenised", 3: "retokenised"})
+    chained = Chain([ZeroVariance(), Retokenised()]).judge(judged)
+    assert chained == Verdict(groups={2: "equal_rewards"}, rows={1: "retokenised"})
 
 
 def test_in_a_chain_the_first_filter_gives_the_reason_and_rows_of_dropped_groups_need_none() -> None:
@@ -128,3 +142,4 @@ def test_a_filter_of_ones_own_is_built_by_its_path(tmp_path: Path) -> None:
     options = PythonFilterOptions(path=f"{tmp_path / 'mine.py'}:Mine", options={"group": 2})
     assert build_filter(options).judge(rows([1.0], [2])).groups == {2: "mine"}
     assert build_filter(Overlong()) == Overlong()
+    assert build_filter(Retokenised()) == Retokenised()

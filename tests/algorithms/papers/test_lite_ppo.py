@@ -13,6 +13,7 @@ from tests.algorithms.batches import made, token_batch, vector
 
 GROUPS = np.array([0, 0, 1, 1])
 REWARDS = np.array([0.0, 1.0, 3.0, 4.0])
+WHOLE = np.ones(4, dtype=bool)
 TRUNCATED = np.array([False, False, True, False])
 MASK = [[1], [1, 1], [1, 1], [1]]
 LOGPROBS = vector(-0.5, -1.0, -0.3, -0.7, -0.2, -0.9)
@@ -27,7 +28,7 @@ def loss(*, filtered: bool, **options: Any) -> float:
     assert isinstance(credits, np.ndarray)
     mask = [list(row) for row in MASK]
     if filtered:
-        rows = ScoredRows(groups=GROUPS, rewards=REWARDS, truncated=TRUNCATED)
+        rows = ScoredRows(groups=GROUPS, rewards=REWARDS, truncated=TRUNCATED, retokenises=WHOLE)
         for row in Overlong().judge(rows).rows:
             mask[row] = [0] * len(mask[row])
     lengths = [len(row) for row in MASK]

@@ -6,7 +6,7 @@ from typing import Any, get_args
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.algorithms.filters import ChainOptions, Overlong, PythonFilterOptions, ZeroVariance
+from headrace.algorithms.filters import ChainOptions, Overlong, PythonFilterOptions, Retokenised, ZeroVariance
 from headrace.algorithms.options import GrpoOptions, GspoOptions, PythonOptions, RoverOptions
 from headrace.algorithms.updates import Accumulate, Annealed, MiniBatches
 from headrace.dataflow import Graph, GraphSpec, NodeSpec
@@ -92,6 +92,7 @@ algorithms = (
 filters = (
     st.builds(ZeroVariance, min_std=shares)
     | st.builds(Overlong)
+    | st.builds(Retokenised)
     | st.builds(PythonFilterOptions, path=texts, options=mappings)
 )
 trainers = st.builds(

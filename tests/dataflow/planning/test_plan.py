@@ -120,7 +120,7 @@ def test_the_table_has_the_columns_and_tasks_of_its_nodes() -> None:
             Task(
                 name="answers",
                 reads=("prompt_ids",),
-                writes=("response_ids", "logprobs", "versions", "loss_mask", "finish_reason"),
+                writes=tuple(column.name for column in RESPONSE),
                 kind="begin",
                 needs_full_group=True,
             ),
@@ -132,7 +132,14 @@ def test_the_table_has_the_columns_and_tasks_of_its_nodes() -> None:
             Task(name="reference", reads=("prompt_ids", "response_ids"), writes=("reference_logprobs",)),
             Task(
                 name="learn",
-                reads=(*trained, "reward", "reward_invalid", "reward_parts", "reference_logprobs"),
+                reads=(
+                    *trained,
+                    "retokenises",
+                    "reward",
+                    "reward_invalid",
+                    "reward_parts",
+                    "reference_logprobs",
+                ),
                 kind="train",
                 needs_full_group=True,
             ),

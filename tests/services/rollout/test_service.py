@@ -97,6 +97,7 @@ async def test_answers_of_the_scripted_engine_fill_every_column_of_a_response(tm
         written |= dict(zip(output.uids.tolist(), output.columns["response_ids"], strict=True))
         assert all(v.tolist() == [3] * len(v) for v in output.columns["versions"])
         assert all(m.tolist() == [1] * len(m) for m in output.columns["loss_mask"])
+        assert list(output.columns["retokenises"]) == [True] * len(output.uids)
     assert {uid: ids.tolist() for uid, ids in written.items()} == {
         0: [5, 6, 7, 1],
         1: [5, 6, 7, 1],

@@ -147,9 +147,18 @@ class Bed:
         await self.client.put("rows", uids, columns, groups=numbers)
 
     async def answer(
-        self, groups: int, version: int, *, rewards: Sequence[float] = (1.0, 0.0), finish: str = "stop"
+        self,
+        groups: int,
+        version: int,
+        *,
+        rewards: Sequence[float] = (1.0, 0.0),
+        finish: str = "stop",
+        retokenises: bool = True,
     ) -> None:
-        """Generates and scores whole groups: two tokens each; `rewards` of the group's two answers."""
+        """Generates and scores whole groups of two answers, two tokens each, with `rewards`.
+
+        `finish`, `retokenises` are of the second answers.
+        """
         lease = await self.client.lease("answers", 2 * groups, version=version, timeout_s=5.0)
         size = len(lease.rows)
         columns = {
@@ -158,6 +167,7 @@ class Bed:
             "versions": [np.full(2, version, dtype=np.int32)] * size,
             "loss_mask": [np.ones(2, dtype=np.int8)] * size,
             "finish_reason": ["stop", finish] * groups,
+            "retokenises": np.array([True, retokenises] * groups),
         }
         await self.client.put("rows", lease.rows.uids, columns, lease=lease)
         await self.client.ack(lease)

@@ -48,6 +48,7 @@ def rows(rewards: list[list[float]], finish: str = "stop") -> Rows:
             "loss_mask": pa.array([np.ones(len(ids)) for ids in answers], pa.list_(pa.int8())),
             "reward": pa.array(flat, pa.float64()),
             "finish_reason": pa.array(["stop"] * (len(flat) - 1) + [finish], pa.string()),
+            "retokenises": pa.array([True] * len(flat), pa.bool_()),
             "example": pa.array([json.dumps({})] * len(flat), pa.string()),
         },
         spec=SPEC,

@@ -7,7 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from headrace.algorithms.filters import Overlong, PythonFilterOptions, ScoredRows, Verdict, ZeroVariance
+from headrace.algorithms.filters import (
+    Overlong,
+    PythonFilterOptions,
+    Retokenised,
+    ScoredRows,
+    Verdict,
+    ZeroVariance,
+)
 from headrace.services.data_position import DataPosition
 from headrace.services.errors import TrainingError
 from headrace.services.trainer.service import Trainer
@@ -120,6 +127,22 @@ async def test_a_cut_off_answer_counts_for_its_group_and_is_masked_in_the_loss(
         (metrics,) = [m for step, m in b.report.lines if step == 0]
         assert metrics["samples/masked/truncated"] == 1.0
         assert metrics["samples/trained"] == 4.0
+
+
+async def test_an_answer_that_text_would_not_give_again_is_counted_and_masked_in_the_loss(
+    tmp_path: Path, backend: Counting
+) -> None:
+    async with bed(tmp_path, filter=Retokenised()) as b:
+        running = asyncio.create_task(b.run(steps=1))
+        await b.prompts(2)
+        await b.version(after=-1)
+        await b.answer(1, 0, retokenises=False)
+        await b.answer(1, 0)
+        await running
+        assert backend.trained == [2.0, 0.0, 2.0, 2.0]
+        (metrics,) = [m for step, m in b.report.lines if step == 0]
+        counted = ("data/retokenisation_mismatches", "samples/masked/retokenised", "samples/trained")
+        assert [metrics[name] for name in counted] == [1.0, 1.0, 4.0]
 
 
 async def test_data_that_ends_while_a_filter_drops_says_what_was_dropped(

@@ -26,7 +26,11 @@ def kept(first: int, *samples: tuple[int, list[int], float, str, str, dict[str, 
     return Judged(kept=rows(first, *samples))
 
 
-def rows(first: int, *samples: tuple[int, list[int], float, str, str, dict[str, float]]) -> Rows:
+def rows(
+    first: int,
+    *samples: tuple[int, list[int], float, str, str, dict[str, float]],
+    retokenises: list[bool] | None = None,
+) -> Rows:
     """Each: group, versions of its tokens, reward, why it is invalid, finish reason, parts."""
     groups, versions, rewards, invalid, finish, parts = zip(*samples, strict=True)
     size = len(samples)
@@ -43,6 +47,7 @@ def rows(first: int, *samples: tuple[int, list[int], float, str, str, dict[str, 
             "reward": pa.array(rewards, pa.float64(), from_pandas=False),
             "reward_invalid": pa.array(invalid, pa.string()),
             "finish_reason": pa.array(finish, pa.string()),
+            "retokenises": pa.array(retokenises or [True] * size, pa.bool_()),
             "reward_parts": pa.array(list(map(json.dumps, parts)), pa.string()),
         },
         spec=SPEC,
@@ -96,6 +101,14 @@ def test_lengths_and_counts_are_of_the_whole_step(ledger: Ledger) -> None:
     assert metrics["truncated_frac"] == 0.5
     assert metrics["samples/trained"] == 4.0
     assert (ledger.uids, ledger.groups, ledger.tokens) == ([0, 1, 2, 3], {7, 8}, 12)
+
+
+def test_answers_that_text_would_not_give_again_are_counted(ledger: Ledger) -> None:
+    assert ledger.metrics(2.0)["data/retokenisation_mismatches"] == 0.0
+    plain = (8, [5, 5], 1.0, "", "stop", {})
+    ledger.add(Judged(kept=rows(4, plain, plain, plain, retokenises=[False, True, False])))
+    ledger.add(Judged(kept=rows(7, plain, retokenises=[False])))
+    assert ledger.metrics(2.0)["data/retokenisation_mismatches"] == 3.0
 
 
 def test_a_group_with_one_valid_reward_teaches_nothing(ledger: Ledger) -> None:

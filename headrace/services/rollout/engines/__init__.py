@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from headrace.services.options import PolicyOptions, RolloutOptions
 from headrace.services.rollout.engines.base import (
@@ -14,6 +15,9 @@ from headrace.services.rollout.engines.base import (
     Sampling,
 )
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
 __all__ = [
     "ENGINES",
     "Completion",
@@ -24,6 +28,7 @@ __all__ = [
     "Request",
     "Sampling",
     "build",
+    "tokenizer",
 ]
 
 
@@ -35,6 +40,17 @@ async def build(
     A model is loaded in a thread, so that the event loop stays free.
     """
     return await asyncio.to_thread(ENGINES[options.engine], options, policy, seed, version)
+
+
+async def tokenizer(
+    options: RolloutOptions, policy: PolicyOptions | None
+) -> "PreTrainedTokenizerBase | None":
+    """That of the ids which the engine makes; None for scripted ones, which are of no tokenizer."""
+    if options.engine == "fake" or policy is None:
+        return None
+    from headrace.services.models import load_tokenizer
+
+    return await asyncio.to_thread(load_tokenizer, policy.model)
 
 
 def _torch(options: RolloutOptions, policy: PolicyOptions | None, seed: int, version: int) -> Engine:
