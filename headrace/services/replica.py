@@ -119,6 +119,11 @@ class Replica:
         turn = asyncio.ensure_future(self._turn.wait())
         try:
             await asyncio.wait({asked, turn}, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            if asked.done() and asked.exception() is None:
+                lease = asked.result()
+                await self._hand_back(lease, set(lease.rows.uids.tolist()), "stopped", failed=False)
+            raise
         finally:
             turn.cancel()
             if not asked.done():

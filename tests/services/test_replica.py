@@ -168,7 +168,8 @@ async def test_a_service_that_says_it_failed_hands_back_and_ends_at_once(tmp_pat
             await b.replica.run()
         assert str(first_error(raised.value)) == "60% of scorings raised"
         assert len(service.calls) == 1
-        assert await b.figures() == (8, 0, 0)
+        back = await b.client.lease("double", 8, timeout_s=5)
+        assert back.rows.attempts.tolist() == [2] * 8
         assert b.report.states[-1] == "failed"
         assert b.report.of("state")[-1]["reason"] == "ReplicaFailed: 60% of scorings raised"
 
