@@ -22,9 +22,9 @@ from headrace.transferqueue.arrays import (
 )
 from headrace.transferqueue.errors import (
     ControllerUnreachable,
+    PayloadError,
     QueueError,
     SchemaError,
-    WriteConflict,
 )
 from headrace.transferqueue.link.connection import Connection
 from headrace.transferqueue.link.wire import (
@@ -166,9 +166,7 @@ class Client:
         batch = pa.record_batch(list(arrays.values()), arrow_schema(spec, list(arrays)))
         answer = await self._write(batch, fields, known_same=False)
         if answer:
-            with self._reader.holding(answer):
-                await self._compare(table, batch, rows, answer)
-            await self._write(batch, fields, known_same=True)
+            await self._put_again(batch, fields, rows, answer)
         if lease is not None and ack:
             self._settle(lease.id, rows)
 
@@ -335,20 +333,23 @@ class Client:
             self._writer.undo(place)
         return answer
 
-    async def _compare(
-        self, table: str, batch: pa.RecordBatch, uids: np.ndarray, answer: Mapping[str, Any]
+    async def _put_again(
+        self,
+        batch: pa.RecordBatch,
+        fields: Mapping[str, Any],
+        uids: np.ndarray,
+        answer: Mapping[str, Any],
     ) -> None:
-        """Raises WriteConflict unless the cells that are there already hold the same bytes as `batch`."""
-        index = {uid: index for index, uid in enumerate(uids.tolist())}
-        written = read_ints(answer["written"])
-        mine = np.array([index[uid] for uid in written.tolist()], np.int64)
-        for piece in await self._reader.pieces(answer):
-            name = piece.differs(batch, mine)
-            if name is not None:
-                raise WriteConflict(
-                    f"column {name!r} of table {table!r} is written already with other bytes, in one of "
-                    f"the rows {written[piece.positions[:8]].tolist()}; a cell is written once"
-                )
+        """Some of the cells are there already and must be these. Where rows have left while they were looked
+        at, their files with them, the controller is asked once more what became of them."""
+        try:
+            with self._reader.holding(answer):
+                await self._reader.require_same(fields["table"], batch, uids, answer)
+        except PayloadError:
+            if await self._write(batch, fields, known_same=False):
+                raise
+        else:
+            await self._write(batch, fields, known_same=True)
 
     async def _rows(self, spec: TableSpec, task: str, body: Mapping[str, Any]) -> Rows:
         self._reader.forget_unlinked()

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import zmq
 
-from headrace.transferqueue.errors import PayloadError, UnitLost
+from headrace.transferqueue.errors import PayloadError, UnitLost, WriteConflict
 from headrace.transferqueue.link.connection import Connection
 from headrace.transferqueue.payload.gather import Piece
 from headrace.transferqueue.payload.remote import RemoteReader
@@ -69,6 +69,21 @@ class BlockReader:
                 raise UnitLost(f"rows {uids[positions[:8]].tolist()} cannot be read: {error}") from error
             pieces.append(Piece(batch=batch, positions=positions, indices=np.frombuffer(indices, "<i8")))
         return pieces
+
+    async def require_same(
+        self, table: str, batch: pa.RecordBatch, uids: np.ndarray, answer: Mapping[str, Any]
+    ) -> None:
+        """Raises WriteConflict unless the cells that are there already hold the same bytes as `batch`."""
+        index = {uid: index for index, uid in enumerate(uids.tolist())}
+        written = np.frombuffer(answer["written"], "<i8")
+        mine = np.array([index[uid] for uid in written.tolist()], np.int64)
+        for piece in await self.pieces(answer):
+            name = piece.differs(batch, mine)
+            if name is not None:
+                raise WriteConflict(
+                    f"column {name!r} of table {table!r} is written already with other bytes, in one of "
+                    f"the rows {written[piece.positions[:8]].tolist()}; a cell is written once"
+                )
 
     async def read(self, place: Reference, units: Mapping[str, str]) -> pa.RecordBatch:
         """The batch of a block; `units` has the addresses of other nodes' units.

@@ -21,6 +21,7 @@ from headrace.transferqueue import (
     ControllerUnreachable,
     EndOfData,
     LeaseLost,
+    PayloadError,
     Refused,
     RowsGone,
     SchemaError,
@@ -472,3 +473,21 @@ async def test_the_blocking_client_is_the_same_client(controller: Controller) ->
             return queue.stats().clients, lease.rows["x"][0].tolist()
 
     assert await asyncio.to_thread(use) == (1, [1, 2])
+
+
+async def test_a_put_that_comes_again_as_its_rows_leave_is_told_that_they_left(
+    connect: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their file may be gone before the cells in it were compared."""
+    producer, worker = await connect("p"), await connect("w")
+    await producer.create(TableSpec(name="plain", columns=plain().columns, tasks=plain().tasks[:1]))
+    await put(producer, [1])
+
+    async def pieces(answer: Any) -> Any:
+        lease = await worker.lease("work", 1, timeout_s=5)
+        await worker.put("plain", [1], {"y": [0.5]}, lease=lease, ack=True)
+        raise PayloadError("segment cannot be read")
+
+    monkeypatch.setattr(producer._reader, "pieces", pieces)
+    with pytest.raises(RowsGone, match="have been and gone"):
+        await put(producer, [1])

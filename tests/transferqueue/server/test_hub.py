@@ -7,6 +7,7 @@ from headrace.transferqueue import Column, TableSpec, Task
 from headrace.transferqueue.link.wire import Arguments, Request, pack_ints, read_reply
 from headrace.transferqueue.payload.segments import segment_name
 from headrace.transferqueue.server.hub import Hub
+from headrace.transferqueue.server.nodes import Unit, addresses
 from headrace.transferqueue.server.operations import OPERATIONS
 
 CLIENT = b"c0000000"
@@ -78,3 +79,18 @@ def test_one_put_answers_all_who_wait_for_its_rows_in_their_order(tmp_path: Path
     desk.put(2.0, 1)
     assert [desk.replies[number]["uids"] for number in (first, second)] == [pack_ints([0]), pack_ints([1])]
     assert third not in desk.replies
+
+
+def test_an_answer_that_is_given_again_by_another_process_names_nodes_in_the_same_order(
+    tmp_path: Path,
+) -> None:
+    """A set of names has another order in each process: the answer would have other bytes."""
+    desk = Desk(tmp_path)
+    nodes = [f"node {number}" for number in range(20)]
+    for node in nodes:
+        desk.hub.units[node] = Unit(
+            node=node, address=f"at {node}", directory="", incarnation="", attended_s=0.0
+        )
+    order = [*nodes[10:], *nodes[:10]]
+    blocks = [["segment", 0, 1, b"", b"", node] for node in (*order, *nodes, "")]
+    assert list(addresses(desk.hub, blocks).items()) == [(node, f"at {node}") for node in order]
