@@ -7,7 +7,7 @@ from headrace.algorithms.filters import ChainOptions, PythonFilterOptions, ZeroV
 from headrace.algorithms.options import DapoOptions, PythonOptions
 from headrace.algorithms.options.credit import PythonCredit
 from headrace.algorithms.options.policy_gradient import PolicyGradient
-from headrace.algorithms.updates import MiniBatches
+from headrace.algorithms.updates import MiniBatches, PythonUpdate
 from headrace.algorithms.updates.annealed import largest
 from headrace.dataflow.checks.code import check_code
 from headrace.dataflow.checks.idle import idle
@@ -144,6 +144,7 @@ def _filters(trainer: TrainerOptions) -> tuple[Any, ...]:
 def _files(trainer: TrainerOptions, path: Path) -> Iterator[Problem]:
     """Classes of the user's own that are in no file."""
     places: list[tuple[Path, object]] = [((*path, "algorithm", "path"), trainer.algorithm)]
+    places.append(((*path, "update", "path"), trainer.update))
     if isinstance(trainer.algorithm, PolicyGradient):
         places.append(((*path, "algorithm", "advantage", "path"), trainer.algorithm.advantage))
     if isinstance(trainer.filter, ChainOptions):
@@ -154,5 +155,5 @@ def _files(trainer: TrainerOptions, path: Path) -> Iterator[Problem]:
     else:
         places.append(((*path, "filter", "path"), trainer.filter))
     for at, own in places:
-        if isinstance(own, PythonOptions | PythonFilterOptions | PythonCredit):
+        if isinstance(own, PythonOptions | PythonFilterOptions | PythonCredit | PythonUpdate):
             yield from check_code(own.path, at, "class")

@@ -10,6 +10,7 @@ from headrace.algorithms.filters import ChainOptions, PythonFilterOptions
 from headrace.algorithms.options import PythonOptions
 from headrace.algorithms.options.credit import PythonCredit
 from headrace.algorithms.options.policy_gradient import PolicyGradient
+from headrace.algorithms.updates import PythonUpdate
 from headrace.dataflow.language.spec import GraphSpec, NodeSpec
 from headrace.services.models import RECIPES
 from headrace.services.options import (
@@ -78,7 +79,10 @@ def _trainer(options: TrainerOptions, folder: Path) -> TrainerOptions:
         chosen = replace(chosen, filters=tuple(_filter(each, folder) for each in chosen.filters))
     elif chosen is not None:
         chosen = _filter(chosen, folder)
-    return replace(options, algorithm=algorithm, filter=chosen)
+    update = options.update
+    if isinstance(update, PythonUpdate):
+        update = replace(update, path=_code(update.path, folder))
+    return replace(options, algorithm=algorithm, filter=chosen, update=update)
 
 
 Filter = TypeVar("Filter")
