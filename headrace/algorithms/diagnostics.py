@@ -130,8 +130,8 @@ def summary(sums: Mapping[str, float], maxima: Mapping[str, float]) -> dict[str,
 
 def clipping_is_off(metrics: Mapping[str, float], *, staleness: float) -> bool:
     """Whether ratio and weights are identically 1 though samples are stale: the old ones were recomputed."""
-    still = all(metrics.get(name) == 0.0 for name in ("ratio/std", "is/std", "actor/pg_clipfrac"))
-    return staleness > 0 and still
+    ones = all(metrics.get(name) == 1.0 for name in ("ratio/max", "is/max", "is/min"))
+    return staleness > 0 and ones and metrics.get("actor/pg_clipfrac") == 0.0
 
 
 def _masked_sums(tokens: Mapping[str, torch.Tensor], mask: torch.Tensor) -> dict[str, torch.Tensor]:

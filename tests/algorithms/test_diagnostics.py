@@ -100,3 +100,12 @@ def test_a_ratio_to_the_proximal_policy_is_no_alarm_while_weights_carry_the_stal
     got = metrics_of(made("tis"), PolicyOutput(logprobs=vector(-1.0, -2.0)), batch)
     assert got["ratio/std"] == 0.0
     assert not clipping_is_off(got, staleness=1.0)
+
+
+def test_a_policy_that_has_settled_is_no_alarm() -> None:
+    """Its ratios differ by less than their spread, taken from float32 sums, can tell."""
+    settled = {
+        **{"ratio/std": 0.0, "is/std": 0.0, "actor/pg_clipfrac": 0.0},
+        **{"ratio/max": 1.0000432, "is/max": 1.0000432, "is/min": 0.9997889},
+    }
+    assert not clipping_is_off(settled, staleness=1.0)

