@@ -7,7 +7,6 @@ import pytest
 
 from tests.end_to_end.runs import Ended, headrace
 
-
 UNBOUNDED_EXACT = 0.3
 """Without a bound, how stale samples are, and so how fast they teach, is up to the machine."""
 
