@@ -22,6 +22,18 @@ from headrace.services.options import (
     TrainerOptions,
 )
 
+Options = TypeVar("Options")
+
+OWN_CLASSES = (
+    PythonOptions,
+    PythonCredit,
+    PythonFilterOptions,
+    PythonUpdate,
+    PythonSamplerOptions,
+    PythonBudgetOptions,
+)
+"""Options whose `path` is where a class of the user's stands."""
+
 
 def rooted(spec: GraphSpec, folder: Path) -> GraphSpec:
     """`spec` with the files and model folders that it names taken from `folder`."""
@@ -52,13 +64,10 @@ def _node(node: NodeSpec, folder: Path) -> NodeSpec:
 
 
 def _source(options: SourceOptions, folder: Path) -> SourceOptions:
-    dataset, sampler, budget = options.dataset, options.sampler, options.budget
+    dataset = options.dataset
     if isinstance(dataset, JsonlData):
         dataset = replace(dataset, path=str(folder / dataset.path))
-    if isinstance(sampler, PythonSamplerOptions):
-        sampler = replace(sampler, path=_code(sampler.path, folder))
-    if isinstance(budget, PythonBudgetOptions):
-        budget = replace(budget, path=_code(budget.path, folder))
+    sampler, budget = _own(options.sampler, folder), _own(options.budget, folder)
     return replace(options, dataset=dataset, sampler=sampler, budget=budget)
 
 
@@ -69,26 +78,16 @@ def _code(path: str, folder: Path) -> str:
 
 
 def _trainer(options: TrainerOptions, folder: Path) -> TrainerOptions:
-    algorithm, chosen = options.algorithm, options.filter
-    if isinstance(algorithm, PythonOptions):
-        algorithm = replace(algorithm, path=_code(algorithm.path, folder))
-    elif isinstance(algorithm, PolicyGradient) and isinstance(algorithm.advantage, PythonCredit):
-        credit = replace(algorithm.advantage, path=_code(algorithm.advantage.path, folder))
-        algorithm = replace(algorithm, advantage=credit)
+    algorithm, chosen = _own(options.algorithm, folder), _own(options.filter, folder)
+    if isinstance(algorithm, PolicyGradient):
+        algorithm = replace(algorithm, advantage=_own(algorithm.advantage, folder))
     if isinstance(chosen, ChainOptions):
-        chosen = replace(chosen, filters=tuple(_filter(each, folder) for each in chosen.filters))
-    elif chosen is not None:
-        chosen = _filter(chosen, folder)
-    update = options.update
-    if isinstance(update, PythonUpdate):
-        update = replace(update, path=_code(update.path, folder))
-    return replace(options, algorithm=algorithm, filter=chosen, update=update)
+        chosen = replace(chosen, filters=tuple(_own(each, folder) for each in chosen.filters))
+    return replace(options, algorithm=algorithm, filter=chosen, update=_own(options.update, folder))
 
 
-Filter = TypeVar("Filter")
-
-
-def _filter(options: Filter, folder: Path) -> Filter:
-    if isinstance(options, PythonFilterOptions):
+def _own(options: Options, folder: Path) -> Options:
+    """Options that name a class of the user's, with its file from `folder`; any other as they are."""
+    if isinstance(options, OWN_CLASSES):
         return replace(options, path=_code(options.path, folder))
     return options
