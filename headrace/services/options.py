@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 from headrace.algorithms.bounds import Count, Decay, Natural, NonNegative, Positive, Range, Share
-from headrace.algorithms.budgets.options import BudgetOptions, FixedOptions
-from headrace.algorithms.curricula.options import SamplerOptions, UniformOptions
-from headrace.algorithms.filters import FilterOptions
-from headrace.algorithms.options import AlgorithmOptions
-from headrace.algorithms.updates import Accumulate, UpdateOptions
+from headrace.algorithms.budgets.options import BudgetOptions, FixedOptions, PythonBudgetOptions
+from headrace.algorithms.curricula.options import PythonSamplerOptions, SamplerOptions, UniformOptions
+from headrace.algorithms.filters import FilterOptions, PythonFilterOptions
+from headrace.algorithms.options import AlgorithmOptions, PythonOptions
+from headrace.algorithms.options.credit import PythonCredit
+from headrace.algorithms.updates import Accumulate, PythonUpdate, UpdateOptions
 
 Schedule = Literal["constant", "linear", "cosine", "quadratic", "wsd", "inverse_sqrt", "greedy"]
 
@@ -302,3 +303,14 @@ class TrainerOptions(Placed):
     """Steps between checkpoints; the last step always makes one. 0: only the last."""
     keep_checkpoints: Count = 2
     """Newest checkpoints kept."""
+
+
+OWN_CLASSES = (
+    PythonOptions,
+    PythonCredit,
+    PythonFilterOptions,
+    PythonUpdate,
+    PythonSamplerOptions,
+    PythonBudgetOptions,
+)
+"""Options whose `path` is where a class of the user's stands."""

@@ -4,6 +4,13 @@ from collections.abc import Iterator
 from pathlib import Path as FilePath
 
 from headrace.dataflow.language.problems import Path, Problem
+from headrace.services.options import OWN_CLASSES
+
+
+def check_own(options: object, path: Path) -> Iterator[Problem]:
+    """`options` stand at `path`; those that name no class of the user's pass."""
+    if isinstance(options, OWN_CLASSES):
+        yield from check_code(options.path, (*path, "path"), "class")
 
 
 def check_code(written: str, path: Path, what: str) -> Iterator[Problem]:

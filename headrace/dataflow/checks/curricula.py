@@ -12,12 +12,11 @@ from headrace.algorithms.budgets.options import PythonBudgetOptions, StagedOptio
 from headrace.algorithms.curricula.options import (
     Column,
     ProfiledOptions,
-    PythonSamplerOptions,
     UniformOptions,
 )
 from headrace.algorithms.curricula.registry import build_sampler
 from headrace.algorithms.prompt_data import PromptData
-from headrace.dataflow.checks.code import check_code
+from headrace.dataflow.checks.code import check_own
 from headrace.dataflow.language.fields import keys
 from headrace.dataflow.language.problems import Path, Problem
 from headrace.dataflow.language.spec import GraphSpec
@@ -51,10 +50,8 @@ def check_curricula(spec: GraphSpec) -> Iterator[Problem]:
 
 
 def _code(source: SourceOptions, path: Path) -> Iterator[Problem]:
-    if isinstance(source.sampler, PythonSamplerOptions):
-        yield from check_code(source.sampler.path, (*path, "sampler", "path"), "class")
-    if isinstance(source.budget, PythonBudgetOptions):
-        yield from check_code(source.budget.path, (*path, "budget", "path"), "class")
+    yield from check_own(source.sampler, (*path, "sampler"))
+    yield from check_own(source.budget, (*path, "budget"))
 
 
 def _told(source: SourceOptions, path: Path) -> Iterator[Problem]:

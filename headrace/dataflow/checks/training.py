@@ -3,13 +3,12 @@
 from collections.abc import Iterator
 from typing import Any
 
-from headrace.algorithms.filters import ChainOptions, PythonFilterOptions, ZeroVariance
-from headrace.algorithms.options import DapoOptions, PythonOptions
-from headrace.algorithms.options.credit import PythonCredit
+from headrace.algorithms.filters import ChainOptions, ZeroVariance
+from headrace.algorithms.options import DapoOptions
 from headrace.algorithms.options.policy_gradient import PolicyGradient
-from headrace.algorithms.updates import MiniBatches, PythonUpdate
+from headrace.algorithms.updates import MiniBatches
 from headrace.algorithms.updates.annealed import largest
-from headrace.dataflow.checks.code import check_code
+from headrace.dataflow.checks.code import check_own
 from headrace.dataflow.checks.idle import idle
 from headrace.dataflow.language.fields import keys
 from headrace.dataflow.language.problems import Path, Problem
@@ -143,17 +142,12 @@ def _filters(trainer: TrainerOptions) -> tuple[Any, ...]:
 
 def _files(trainer: TrainerOptions, path: Path) -> Iterator[Problem]:
     """Classes of the user's own that are in no file."""
-    places: list[tuple[Path, object]] = [((*path, "algorithm", "path"), trainer.algorithm)]
-    places.append(((*path, "update", "path"), trainer.update))
+    yield from check_own(trainer.algorithm, (*path, "algorithm"))
+    yield from check_own(trainer.update, (*path, "update"))
     if isinstance(trainer.algorithm, PolicyGradient):
-        places.append(((*path, "algorithm", "advantage", "path"), trainer.algorithm.advantage))
+        yield from check_own(trainer.algorithm.advantage, (*path, "algorithm", "advantage"))
     if isinstance(trainer.filter, ChainOptions):
-        places += [
-            ((*path, "filter", "filters", str(index), "path"), each)
-            for index, each in enumerate(trainer.filter.filters)
-        ]
+        for index, each in enumerate(trainer.filter.filters):
+            yield from check_own(each, (*path, "filter", "filters", str(index)))
     else:
-        places.append(((*path, "filter", "path"), trainer.filter))
-    for at, own in places:
-        if isinstance(own, PythonOptions | PythonFilterOptions | PythonCredit | PythonUpdate):
-            yield from check_code(own.path, at, "class")
+        yield from check_own(trainer.filter, (*path, "filter"))

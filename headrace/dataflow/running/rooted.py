@@ -4,16 +4,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
-from headrace.algorithms.budgets.options import PythonBudgetOptions
-from headrace.algorithms.curricula.options import PythonSamplerOptions
-from headrace.algorithms.filters import ChainOptions, PythonFilterOptions
-from headrace.algorithms.options import PythonOptions
-from headrace.algorithms.options.credit import PythonCredit
+from headrace.algorithms.filters import ChainOptions
 from headrace.algorithms.options.policy_gradient import PolicyGradient
-from headrace.algorithms.updates import PythonUpdate
 from headrace.dataflow.language.spec import GraphSpec, NodeSpec
 from headrace.services.models import RECIPES
 from headrace.services.options import (
+    OWN_CLASSES,
     JsonlData,
     PolicyOptions,
     PythonVerifier,
@@ -23,16 +19,6 @@ from headrace.services.options import (
 )
 
 Options = TypeVar("Options")
-
-OWN_CLASSES = (
-    PythonOptions,
-    PythonCredit,
-    PythonFilterOptions,
-    PythonUpdate,
-    PythonSamplerOptions,
-    PythonBudgetOptions,
-)
-"""Options whose `path` is where a class of the user's stands."""
 
 
 def rooted(spec: GraphSpec, folder: Path) -> GraphSpec:
