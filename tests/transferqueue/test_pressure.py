@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -152,4 +153,9 @@ def _resident() -> int:
 
 
 def _stored(directory: Path) -> int:
-    return sum(path.stat().st_blocks * 512 for path in directory.rglob("*.arrows"))
+    """Bytes of the segments; one that is renamed or removed meanwhile is not there to be counted."""
+    sizes = 0
+    for path in directory.rglob("*.arrows"):
+        with suppress(FileNotFoundError):
+            sizes += path.stat().st_blocks * 512
+    return sizes
