@@ -51,7 +51,7 @@ def _table(name: str, table: TableStats) -> RenderableType:
         grid.add_column(heading, justify="right")
     for task, figures in table.tasks.items():
         counts = (figures.waiting, figures.parked, figures.ready, figures.leased, figures.done)
-        grid.add_row(task, *map(str, counts))
+        grid.add_row(f"{task} (over)" if figures.over else task, *map(str, counts))
     return Group(head, Padding(grid, (0, 0, 0, 2)))
 
 

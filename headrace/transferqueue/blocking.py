@@ -61,6 +61,7 @@ class BlockingClient:
     ack = _blocking(Client.ack)
     release = _blocking(Client.release)
     commit = _blocking(Client.commit)
+    finish = _blocking(Client.finish)
     drop = _blocking(Client.drop)
     rewind = _blocking(Client.rewind)
     checkpointed = _blocking(Client.checkpointed)

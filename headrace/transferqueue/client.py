@@ -13,13 +13,7 @@ import numpy as np
 import pyarrow as pa
 import zmq
 
-from headrace.transferqueue.arrays import (
-    aligned_lengths,
-    arrow_schema,
-    greatest,
-    smallest,
-    to_arrays,
-)
+from headrace.transferqueue.arrays import arrow_schema, to_arrays
 from headrace.transferqueue.errors import (
     ControllerUnreachable,
     PayloadError,
@@ -29,7 +23,6 @@ from headrace.transferqueue.errors import (
 from headrace.transferqueue.link.connection import Connection
 from headrace.transferqueue.link.wire import (
     pack,
-    pack_floats,
     pack_ints,
     pack_uids,
     read_ints,
@@ -43,6 +36,7 @@ from headrace.transferqueue.rows import Lease, Rows
 from headrace.transferqueue.schema import TableSpec
 from headrace.transferqueue.state.records import Publication
 from headrace.transferqueue.stats import Stats
+from headrace.transferqueue.summary import summary
 
 Uids = Sequence[int] | np.ndarray
 
@@ -155,14 +149,9 @@ class Client:
             "groups": None if groups is None else pack_ints(np.asarray(groups, np.int64)),
             "lease": None if lease is None else lease.id,
             "ack": ack,
-            "lengths": {k: pack_ints(v) for k, v in aligned_lengths(spec, arrays, rows).items()},
-            "floors": None,
-            "figures": {k: pack_floats(arrays[k].to_numpy()) for k in spec.figures if k in arrays},
             "timeout_s": timeout_s,
+            **summary(spec, arrays, rows),
         }
-        if spec.versions is not None and spec.versions.name in arrays:
-            fields["floors"] = pack_ints(smallest(arrays[spec.versions.name]))
-            fields["ceilings"] = pack_ints(greatest(arrays[spec.versions.name]))
         batch = pa.record_batch(list(arrays.values()), arrow_schema(spec, list(arrays)))
         answer = await self._write(batch, fields, known_same=False)
         if answer:
@@ -235,6 +224,15 @@ class Client:
         await self._connection.request("commit", {"task": task, "step": step, "uids": pack_uids(uids)})
         for lease in list(self._held):
             self._settle(lease, uids)
+
+    async def finish(self, task: str) -> None:
+        """The train task has taken its last step while others go on with its table: no gate holds rollouts
+        back, and rows leave without it, those that come later too; its leases raise EndOfData.
+
+        The same call again changes nothing; `rewind` makes the task live again.
+        """
+        ended = await self._connection.request("finish", {"task": task})
+        self._on_lost(unpack_ints(ended["leases"]))
 
     async def drop(self, table: str, uids: Uids, reason: str) -> None:
         """Rows leave the table and the staleness counts, whoever holds them; `reason` is counted."""

@@ -16,6 +16,8 @@ class TaskStats:
     ready: int
     leased: int
     done: int
+    over: bool
+    """A train task that has taken its last step: it is done with every row, those to come included."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +48,7 @@ class TableStats:
     """Greatest number of a group that was ever put; -1: none was."""
     trained: int
     finished: int
-    """Left because every task had acknowledged them, without a train task."""
+    """Left because every task was done with them, and no step had consumed them."""
     dropped: dict[str, int]
     """By reason."""
     quarantined: int

@@ -491,3 +491,42 @@ async def test_a_put_that_comes_again_as_its_rows_leave_is_told_that_they_left(
     monkeypatch.setattr(producer._reader, "pieces", pieces)
     with pytest.raises(RowsGone, match="have been and gone"):
         await put(producer, [1])
+
+
+async def test_a_trainer_that_is_done_lets_the_rest_go_on(connect: Make, spec: Make, prompts: Make) -> None:
+    """A rollout that waits at the gate and a lease that waits for rows are answered by the same word."""
+    client, trainer = await connect("r"), await connect("t")
+    await client.create(spec(units_per_step=1))
+    await client.put("samples", range(3), prompts(3), groups=range(3))
+    first = await client.lease("roll", 3, version=0, timeout_s=5)
+    assert first.rows.uids.tolist() == [0]
+    gated = asyncio.create_task(client.lease("roll", 3, version=0, timeout_s=30))
+    hungry = asyncio.create_task(trainer.lease("learn", 1, timeout_s=30))
+    await asyncio.sleep(0)
+    assert [(await each.stats()).waiting for each in (client, trainer)][-1] == 2
+    await trainer.finish("learn")
+    assert (await gated).rows.uids.tolist() == [1, 2]
+    with pytest.raises(EndOfData, match="task 'learn' is over: step 0 will not be taken"):
+        await hungry
+    assert (await client.stats()).tables["samples"].tasks["learn"].over
+    await trainer.rewind("learn", 0)
+    assert not (await client.stats()).tables["samples"].tasks["learn"].over
+
+
+async def test_a_trainer_that_is_done_holds_nothing_more(connect: Make, spec: Make, prompts: Make) -> None:
+    client = await connect("all")
+    await client.create(spec(units_per_step=1))
+    await client.put("samples", [0], prompts(1), groups=[0])
+    lease = await client.lease("roll", 1, version=0, timeout_s=5)
+    cells = [np.zeros(2, np.int32)]
+    columns = {"response": cells, "versions": cells}
+    await client.put("samples", [0], columns, lease=lease, ack=True)
+    await client.put("samples", [0], {"reward": [1.0]})
+    held = await client.lease("learn", 1, timeout_s=5)
+    await client.finish("learn")
+    with pytest.raises(LeaseLost):
+        await client.release(held, reason="too late")
+    scored = await client.lease("score", 1, timeout_s=5)
+    await client.ack(scored)
+    table = (await client.stats()).tables["samples"]
+    assert (table.rows, table.finished, table.trained, table.lost) == (0, 1, 0, 0)

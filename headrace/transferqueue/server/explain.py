@@ -60,7 +60,7 @@ def _held(flow: Flow) -> list[str]:
 
 def _bound(table: Table, flow: Flow, version: int | None) -> list[str]:
     window = table.window
-    if window is None or not flow.ready:
+    if window is None or window.is_open or not flow.ready:
         return [f"{flow.ready} rows are ready in groups that are not whole"] if flow.ready else []
     counts = f"{window.consumed} units consumed, {window.outstanding} outstanding"
     if flow.task.kind == "begin" and version is not None:

@@ -24,7 +24,9 @@ from headrace.transferqueue.server.nodes import (
     unit,
     unit_state,
 )
+from headrace.transferqueue.state import over
 from headrace.transferqueue.state import rewind as rewinding
+from headrace.transferqueue.state.adoption import adopt
 from headrace.transferqueue.state.publications import Publications
 from headrace.transferqueue.state.records import Block, Entry, Held, Publication, Row
 from headrace.transferqueue.state.rewind import fork
@@ -72,7 +74,7 @@ def create(hub: Hub, call: Call) -> Body:
     spec = TableSpec.from_wire(call.arguments.mapping("spec"))
     known = hub.tables.get(spec.name)
     if known is not None:
-        known.adopt(spec)
+        adopt(known, spec)
         return {}
     taken = [task.name for task in spec.tasks if task.name in hub.tables_by_task]
     if taken:
@@ -169,6 +171,11 @@ def commit(hub: Hub, call: Call) -> Body:
     table = hub.table_of(task)
     table.commit(task, arguments.integer("step"), arguments.uids("uids"), holder=call.session.holder)
     return {}
+
+
+def finish(hub: Hub, call: Call) -> Body:
+    task = call.arguments.text("task")
+    return {"leases": pack_ints(over.finish(hub.table_of(task), task))}
 
 
 def drop(hub: Hub, call: Call) -> Body:
@@ -277,6 +284,7 @@ OPERATIONS: dict[str, Operation] = {
         ack,
         release,
         commit,
+        finish,
         drop,
         publish,
         published,

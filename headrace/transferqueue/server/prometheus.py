@@ -89,11 +89,16 @@ def _by_state(tables: dict[str, TableStats]) -> Iterator[Metric]:
     gauge = GaugeMetricFamily(
         "headrace_task_rows", "Rows by state for a task.", labels=["table", "task", "state"]
     )
+    over = GaugeMetricFamily(
+        "headrace_task_over", "1 for a train task that has taken its last step.", labels=["table", "task"]
+    )
     for table, figures in tables.items():
         for task, counts in figures.tasks.items():
             for state in ("waiting", "parked", "ready", "leased", "done"):
                 gauge.add_metric([table, task, state], getattr(counts, state))
+            over.add_metric([table, task], counts.over)
     yield gauge
+    yield over
 
 
 def _by_reason(tables: dict[str, TableStats]) -> Iterator[Metric]:

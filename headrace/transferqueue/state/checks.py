@@ -11,6 +11,13 @@ from headrace.transferqueue.state.shelf import Shelf
 from headrace.transferqueue.state.staleness import Window
 
 
+def require_train(flow: Flow) -> Flow:
+    """Refused where a task has no steps."""
+    if flow.task.kind != "train":
+        raise Refused(f"task {flow.task.name!r} is of kind {flow.task.kind}; only a train task has steps")
+    return flow
+
+
 def check_columns(entry: Entry, flow: Flow, bits: Mapping[str, int]) -> None:
     """SchemaError where a put under a lease is not of what its task writes, whole."""
     if entry.columns != flow.writes:

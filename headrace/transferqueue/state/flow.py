@@ -31,7 +31,8 @@ class Flow:
         self.leased: Counter[str] = Counter()
         gated = window if task.kind != "work" else None
         is_ready: Callable[[Any], bool] = self._is_lot if self.whole else self._is_ready
-        self.sampler: Sampler = choose(task, Setting(is_ready=is_ready, bit=self.bit, window=gated))
+        self._setting = Setting(is_ready=is_ready, bit=self.bit, window=gated)
+        self.sampler: Sampler = choose(task, self._setting)
 
     def ask(self, version: int, rank: int | None, *, ended: bool) -> Ask:
         """SchemaError on a rank that the task's sampler has no use for, or lacks."""
@@ -82,6 +83,17 @@ class Flow:
         """The row's place in the order has changed."""
         if row.ready & self.bit:
             self.sampler.push([row.group if self.whole else row])
+
+    def sort_anew(self, rows: Iterable[Row]) -> None:
+        """Deadlines have changed under the order of the lots: it is made again from all `rows` there are."""
+        state = self.sampler.state()
+        self.sampler = choose(self.task, self._setting)
+        self.sampler.restore(state)
+        ready = [row for row in rows if row.ready & self.bit]
+        if self.whole:
+            self._offer_groups(ready)
+        else:
+            self.sampler.push(ready)
 
     def take(self, rows: Sequence[Row], held: Held, ask: Ask) -> None:
         """Leases ready rows, the heads or a part of a step that is gone through again."""

@@ -53,6 +53,10 @@ class Unit:
     def begun(self) -> bool:
         return self.version >= 0
 
+    def uncount(self) -> None:
+        """It is as if nobody had begun it."""
+        self.version, self.deadline, self.slack, self.taken = -1, INFINITE, INFINITE, 0
+
 
 @dataclass(slots=True, eq=False)
 class Group:

@@ -22,7 +22,8 @@ def lose(table: Table, is_lost: Callable[[Block], bool], reason: str) -> tuple[l
         if not columns or row.uid not in table.shelf.rows:
             continue
         if row.consumed:
-            table.finish_all(row)
+            for flow in [flow for flow in table.flows.values() if not row.done & flow.bit]:
+                table.finish_for(flow, [row])
         elif columns & ~_written_by_tasks(table):
             table.drop([row.uid], reason)
             dropped.append(row.uid)
@@ -79,7 +80,7 @@ def _reissue(table: Table, row: Row, columns: int, reason: str) -> None:
             if each.leased & flow.bit:
                 table.release(each.leases[flow.index].id, [each.uid], reason=reason, failed=False)
     for flow in flows:
-        if row.done & flow.bit:
+        if row.done & flow.bit and flow.task.kind != "train":
             flow.reopen(row)
         flow.withdraw(row)
         flow.offer([row])

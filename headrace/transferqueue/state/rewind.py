@@ -4,14 +4,16 @@ Functions over a table, as events are: each raises having changed nothing, or ch
 """
 
 from headrace.transferqueue.errors import Refused, StepRefused
+from headrace.transferqueue.state.checks import require_train
 from headrace.transferqueue.state.flow import Flow
+from headrace.transferqueue.state.over import revive
 from headrace.transferqueue.state.records import Row
 from headrace.transferqueue.state.table import Table
 
 
 def checkpointed(table: Table, task: str, step: int) -> None:
     """A checkpoint holds everything up to the version `step`: rows of earlier steps may go."""
-    _require_train(table, task)
+    require_train(table.flows[task])
     if step > table.ledger.step:
         raise StepRefused(f"a checkpoint at step {step} is ahead of the queue; {table.ledger.step} is due")
     for row in table.history.cover(step):
@@ -23,9 +25,9 @@ def rewind(table: Table, task: str, step: int) -> None:
     """The trainer is back at `step`: later steps' rows are handed out again, batch by batch, in order.
 
     Steps that are still covered by `history` may be named, and the one that is due, which changes nothing
-    but the task's leases: they end, since whoever held them is gone.
+    but the task's leases: they end, since whoever held them is gone. A task that was over is live again.
     """
-    flow = _require_train(table, task)
+    flow = require_train(table.flows[task])
     if not table.history.covered <= step <= table.ledger.step:
         raise StepRefused(
             f"task {task!r} cannot go back to step {step}: steps {table.history.covered} to "
@@ -36,6 +38,7 @@ def rewind(table: Table, task: str, step: int) -> None:
         raise Refused(f"table {table.spec.name!r} is not rewindable, so its committed rows are gone")
     for held in [held for held in table.leases if held.task == flow.index]:
         table.release(held.id, None, reason=f"task {task!r} went back to step {step}", failed=False)
+    revive(table)
     for each in range(table.ledger.step - 1, step - 1, -1):
         _undo(table, flow, each)
     table.wake_all()
@@ -80,10 +83,3 @@ def _undo(table: Table, flow: Flow, step: int) -> None:
     if table.window is not None:
         table.window.undo([unit.deadline for unit in units.values() if unit.begun])
     flow.offer(rows)
-
-
-def _require_train(table: Table, task: str) -> Flow:
-    flow = table.flows[task]
-    if flow.task.kind != "train":
-        raise Refused(f"task {task!r} is of kind {flow.task.kind}; only a train task has steps to go back to")
-    return flow

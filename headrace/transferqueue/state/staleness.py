@@ -52,6 +52,8 @@ class Window:
         self.taken = 0
         self.outstanding = 0
         self.due: Counter[float] = Counter()
+        self.is_open = False
+        """Nobody will consume any more: units begin without end, and none is counted."""
         self.set_staleness(staleness)
 
     def set_staleness(self, staleness: float) -> None:
@@ -71,11 +73,13 @@ class Window:
 
     def capacity(self, version: int) -> float:
         """Units that a replica at `version` may begin now."""
+        if self.is_open:
+            return INFINITE
         limit = (version + 1) * self.units_per_step + self.ahead
         return max(0, limit - self.consumed - self.outstanding)
 
     def may_begin(self, version: int) -> bool:
-        return may_begin(
+        return self.is_open or may_begin(
             version=version,
             in_flight=self.consumed + self.outstanding,
             ahead=self.ahead,
@@ -130,6 +134,24 @@ class Window:
         self.step -= 1
         for deadline in deadlines:
             self._add(deadline)
+
+    def open(self) -> None:
+        """No step will follow: whatever is outstanding or taken is counted no more."""
+        self.is_open = True
+        self.taken = self.outstanding = 0
+        self.due.clear()
+
+    def close(self) -> None:
+        """Steps follow again; what was begun meanwhile is counted by `admit`."""
+        self.is_open = False
+
+    def admit(self, deadline: float) -> bool:
+        """Counts a unit that is begun already; False: it could not be consumed in time and is left out."""
+        due = self.due + Counter({deadline: 1})
+        if not fits(due, step=self.step, places=self.places, units_per_step=self.units_per_step):
+            return False
+        self._add(deadline)
+        return True
 
     def _add(self, deadline: float) -> None:
         self.outstanding += 1

@@ -8,11 +8,10 @@ consequences in `effects()`. Time is an argument, in seconds of any monotonic cl
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
-from headrace.transferqueue.errors import EndOfData, Refused, RowsGone, SchemaError
+from headrace.transferqueue.errors import EndOfData, Refused, RowsGone, SchemaError, StepRefused
 from headrace.transferqueue.schema import TableSpec
 from headrace.transferqueue.state.checks import (
     check_columns,
@@ -21,6 +20,7 @@ from headrace.transferqueue.state.checks import (
     check_versions,
     held_rows,
     lease_version,
+    require_train,
     whole_units,
 )
 from headrace.transferqueue.state.flow import Flow, make_flows
@@ -55,10 +55,13 @@ class Table:
         self.flows = make_flows(spec, self.bits, self.window)
         self.newest_version = spec.first_step
         self.ended = False
+        self.over: Flow | None = None
+        """The train task, once it has taken its last step; see `over.py`."""
         self.away: set[str] = set()
         """Nodes whose cells cannot be read now; see `parking.py`."""
         self._by_index = tuple(self.flows.values())
         self._all_done = (1 << len(self._by_index)) - 1
+        self._trained = sum(flow.bit for flow in self._by_index if flow.task.kind == "train")
         self._woken: dict[str, None] = {}
 
     # -- producers and workers
@@ -78,12 +81,16 @@ class Table:
             rows = self.shelf.create(now, entry)
             for flow in self._by_index:
                 flow.join(rows)
+            if self.over is not None:
+                self.over.finish(rows)
         else:
             check_lengths(entry, rows)
             written = [row for row in rows if row.written & entry.columns]
             if written and not entry.known_same:
                 return written
         self._on_written(entry, self.shelf.write(entry, rows))
+        if creates and self.over is not None:
+            self._let_go(rows)
         return []
 
     def lease(
@@ -101,6 +108,8 @@ class Table:
         Raises EndOfData when nothing ever will be, StepRefused on a version that is not due.
         """
         flow = self.flows[task]
+        if flow is self.over:
+            raise EndOfData(f"task {task!r} is over: step {self.ledger.step} will not be taken")
         at = lease_version(self.spec, flow, self.ledger, version, newest_version=self.newest_version)
         ask = flow.ask(at, rank, ended=self.ended)
         held = self.leases.draft(now, flow.index, holder)
@@ -179,16 +188,6 @@ class Table:
         """The policy that gates this table has a new version."""
         self.newest_version = max(self.newest_version, version)
 
-    def adopt(self, spec: TableSpec) -> None:
-        """The table is declared again: limits and staleness may be others, and hold from now on."""
-        now = replace(self.spec, staleness=spec.staleness, max_rows=spec.max_rows, max_bytes=spec.max_bytes)
-        if replace(now, first_step=spec.first_step) != spec:
-            raise Refused(f"table {spec.name!r} exists with another spec: {self.spec}; it got {spec}")
-        self.spec = now
-        self.shelf.limit(now)
-        if self.window is not None:
-            self.set_staleness(spec.staleness)
-
     def set_staleness(self, staleness: float) -> None:
         """Applies to units begun from now on; deadlines already given stand."""
         if not staleness >= 0:
@@ -207,11 +206,11 @@ class Table:
 
     def commit(self, task: str, step: int, uids: list[int], *, holder: str) -> None:
         """The rows of a finished step; the same set again changes nothing, another is refused."""
-        flow = self.flows[task]
-        if flow.task.kind != "train":
-            raise Refused(f"task {task!r} is of kind {flow.task.kind}; only a train task commits steps")
+        flow = require_train(self.flows[task])
         if self.ledger.is_repeat(step, uids):
             return
+        if flow is self.over:
+            raise StepRefused(f"task {task!r} is over: step {step} is not due; rewind it to go on")
         rows = held_rows(self.shelf, self.ledger, flow, uids, holder)
         units = whole_units(self.window, step, rows)
         label = self.length_label
@@ -241,13 +240,12 @@ class Table:
             self.history.forget(row)
             self.ledger.drop(row.uid, reason)
 
-    def finish_all(self, row: Row) -> None:
-        """No task will see a consumed row again."""
-        for flow in [flow for flow in self._by_index if not row.done & flow.bit]:
-            if row.leased & flow.bit:
-                self._take_back(flow, [row])
+    def finish_for(self, flow: Flow, rows: Sequence[Row]) -> None:
+        """A task will not see the rows again, whether somebody holds them for it or not."""
+        self._take_back(flow, [row for row in rows if row.leased & flow.bit])
+        for row in rows:
             flow.withdraw(row)
-            self._finish(flow, [row])
+        self._finish(flow, rows)
 
     def sampler_states(self) -> dict[str, dict[str, Any]]:
         """What each task's sampler must remember, as JSON; see `Sampler.state`."""
@@ -281,7 +279,7 @@ class Table:
     def _on_leased(self, flow: Flow, row: Row, version: int) -> None:
         unit = row.unit
         if flow.task.kind == "begin":
-            if self.window is not None and not unit.begun:
+            if self.window is not None and not unit.begun and not row.done & self._trained:
                 unit.version, unit.slack = version, self.window.slack
                 unit.deadline = self.window.begin(version)
                 self._requeue(unit, row)
@@ -329,6 +327,9 @@ class Table:
         """The task is done with rows; those that every task is done with leave the table."""
         if flow.finish(rows) or self.ended:
             self._wake((flow,))
+        self._let_go(rows)
+
+    def _let_go(self, rows: Sequence[Row]) -> None:
         gone = [row for row in rows if row.done == self._all_done]
         self.ledger.retire(gone)
         if self.spec.rewindable:

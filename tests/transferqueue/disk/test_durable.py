@@ -22,7 +22,7 @@ from headrace.transferqueue import (
 )
 from headrace.transferqueue.disk import graph
 from headrace.transferqueue.disk.journal import Journal, read_journal
-from tests.transferqueue.disk.mortal import MortalQueue
+from tests.transferqueue.disk.mortal import Crash, MortalQueue
 from tests.transferqueue.disk.mortal_run import Run
 
 Make = Callable[..., Any]
@@ -102,6 +102,34 @@ def test_torn_cells_are_found_by_their_checksum_and_their_rows_dropped(tmp_path:
     assert run.queue.recovered.dropped == {"t": list(range(together))}
     assert len(run.table.shelf.rows) == rows - together
     assert run.table.ledger.dropped == {"payload torn or lost": together}
+    run.queue.chronicle.close()
+
+
+@pytest.mark.parametrize("crash", ["before the commit", "after the commit"])
+@pytest.mark.parametrize("seed", range(4))
+def test_a_task_that_is_over_is_so_after_a_restart_and_live_again_after_another(
+    tmp_path: Path, crash: Crash, seed: int
+) -> None:
+    run = Run(tmp_path, seed)
+    for _ in range(60):
+        run.random.choice([run.produce, run.lease, run.end_lease, run.train])()
+    step = run.table.ledger.step
+    run.queue.ask("t", "finish", {"task": "learn"}, crash)
+    run.leases = {k: v for k, v in run.leases.items() if v[1] != "learn"}
+    for _ in range(30):
+        run.random.choice([run.produce, run.lease, run.end_lease])()
+    before = run.picture()
+    run.queue.restart()
+    assert (run.picture(), run.table.over, run.table.window.is_open) == (
+        before,
+        run.table.flows["learn"],
+        True,
+    )
+    run.queue.ask("t", "rewind", {"task": "learn", "step": step}, crash)
+    assert (run.table.over, run.table.window.is_open) == (None, False)
+    before = run.picture()
+    run.queue.restart()
+    assert run.picture() == before
     run.queue.chronicle.close()
 
 

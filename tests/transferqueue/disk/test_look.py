@@ -65,3 +65,17 @@ def test_a_directory_without_a_queue_is_refused(tmp_path: Path, capsys: pytest.C
         look(tmp_path)
     assert main(["queue", str(tmp_path)]) == 2
     assert "holds no queue" in capsys.readouterr().err
+
+
+async def test_a_task_that_is_over_is_said_to_be(
+    tmp_path: Path, spec: Make, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory = tmp_path / "queue"
+    async with Controller(directory, durability="disk") as controller:
+        client = await Client.connect(controller.address, holder="t")
+        await client.create(spec())
+        await client.finish("learn")
+        await client.close()
+    assert [name for name, task in look(directory).tables["samples"].tasks.items() if task.over] == ["learn"]
+    assert main(["queue", str(tmp_path)]) == 0
+    assert "learn (over)" in capsys.readouterr().out

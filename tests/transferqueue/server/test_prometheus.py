@@ -4,9 +4,19 @@ from typing import Any
 import numpy as np
 from prometheus_client.parser import text_string_to_metric_families
 
+from headrace.transferqueue import Stats
 from headrace.transferqueue.server.prometheus import prometheus_text
 
 Make = Callable[..., Any]
+
+
+def figures(stats: Stats) -> dict[tuple[str, ...], float]:
+    """By name and label values."""
+    return {
+        (sample.name, *sorted(sample.labels.values())): sample.value
+        for family in text_string_to_metric_families(prometheus_text(stats))
+        for sample in family.samples
+    }
 
 
 async def test_live_staleness_and_counts_reach_prometheus(connect: Make, spec: Make, prompts: Make) -> None:
@@ -32,12 +42,7 @@ async def test_live_staleness_and_counts_reach_prometheus(connect: Make, spec: M
     assert (table.staleness_in_flight, table.staleness_in_queue) == ({0: 1}, {1: 1})
     assert table.staleness_trained == {0: 2}
     assert table.trained_over_dispatched_length == 1.0
-    families = {f.name: f for f in text_string_to_metric_families(prometheus_text(await client.stats()))}
-    read = {
-        (sample.name, *sorted(sample.labels.values())): sample.value
-        for family in families.values()
-        for sample in family.samples
-    }
+    read = figures(await client.stats())
     assert read["headrace_table_staleness_in_flight", "0", "samples"] == 1
     assert read["headrace_table_staleness_in_queue", "1", "samples"] == 1
     assert read["headrace_table_staleness_trained", "0", "samples"] == 2
@@ -46,3 +51,12 @@ async def test_live_staleness_and_counts_reach_prometheus(connect: Make, spec: M
     assert read["headrace_task_rows", "parked", "roll", "samples"] == 0
     assert read[("headrace_queue_forgotten_total",)] == 0
     assert read["headrace_policy_version", "actor"] == 1
+
+
+async def test_a_task_that_is_over_reaches_prometheus(connect: Make, spec: Make) -> None:
+    client = await connect("all")
+    await client.create(spec())
+    await client.finish("learn")
+    read = figures(await client.stats())
+    assert read["headrace_task_over", "learn", "samples"] == 1
+    assert read["headrace_task_over", "roll", "samples"] == 0

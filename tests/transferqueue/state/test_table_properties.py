@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from headrace.transferqueue import Column, QueueError, TableSpec, Task
+from headrace.transferqueue.state.over import finish
 from headrace.transferqueue.state.parking import park, unpark
 from headrace.transferqueue.state.records import Block, Entry
 from headrace.transferqueue.state.reissue import lose
+from headrace.transferqueue.state.rewind import rewind
 from headrace.transferqueue.state.table import Table
 
 HOLDERS = st.sampled_from(["a", "b"])
@@ -73,6 +75,8 @@ class QueueMachine(RuleBasedStateMachine):
         lag=st.integers(0, 2),
     )
     def lease(self, task: str, want: int, holder: str, lag: int) -> None:
+        if task == "learn" and self.table.over is not None:
+            return
         version = max(0, self.table.newest_version - lag) if task == "roll" else None
         held = self.table.lease(self.now, task, want, holder=holder, version=version)
         for uid in [] if held is None else list(held.rows):
@@ -122,6 +126,17 @@ class QueueMachine(RuleBasedStateMachine):
             for (task, uid), lease in self.held.items()
             if uid in rows and rows[uid].leased & flows[task].bit
         }
+
+    @rule()
+    def finish(self) -> None:
+        """The trainer has taken its last step, for now."""
+        finish(self.table, "learn")
+        self.held = {key: value for key, value in self.held.items() if key[0] != "learn"}
+
+    @precondition(lambda self: self.table.over is not None)
+    @rule()
+    def go_on(self) -> None:
+        rewind(self.table, "learn", self.table.ledger.step)
 
     @rule(holder=HOLDERS)
     def evict(self, holder: str) -> None:
