@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from headrace.transferqueue.sampling import SamplerKind, Sampling
-from headrace.transferqueue.schema import Column, Dtype, TableSpec, Task, TaskKind
+from headrace.transferqueue.schema import SAMPLE_BITS, Column, Dtype, Origin, TableSpec, Task, TaskKind
 
 if TYPE_CHECKING:
     from headrace.transferqueue.blocking import BlockingClient
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from headrace.transferqueue.storage import StorageUnit
 
 __all__ = [
+    "SAMPLE_BITS",
     "BlockingClient",
     "Client",
     "Column",
@@ -51,6 +52,7 @@ __all__ = [
     "JournalError",
     "Lease",
     "LeaseLost",
+    "Origin",
     "PayloadError",
     "Publication",
     "QueueError",

@@ -6,7 +6,7 @@ table lives. Cells are checked against it at the door (`Column.to_arrow`), so no
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from headrace.transferqueue.errors import SchemaError
@@ -98,6 +98,66 @@ class Task:
     """Order of its ready rows; None: earliest deadline for a gated train task, else oldest first."""
 
 
+SAMPLE_BITS = 16
+"""A row's uid is the number of its group, shifted left by these, plus its number in the group."""
+
+_GROUPS = 1 << (63 - SAMPLE_BITS)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """The table whose rows a table's groups come from, each row giving up to `prompts` groups.
+
+    child group = (parent group * samples + parent's number in it) * prompts + index
+    """
+
+    table: str
+    samples: int
+    """Rows in the largest group of the parent table."""
+    prompts: int
+    """Groups that one row of it may give."""
+
+    def __post_init__(self) -> None:
+        for name, most in (("samples", 1 << SAMPLE_BITS), ("prompts", _GROUPS)):
+            if not 1 <= getattr(self, name) <= most:
+                raise SchemaError(
+                    f"origin in table {self.table!r}: {name} is {getattr(self, name)}; "
+                    f"allowed are 1 to {most}"
+                )
+
+    def group_of(self, uid: int, index: int) -> int:
+        """Number of the group that prompt `index` of the parent row `uid` makes; SchemaError where there is
+        none."""
+        parent, sample = uid >> SAMPLE_BITS, uid & ((1 << SAMPLE_BITS) - 1)
+        if uid < 0 or sample >= self.samples:
+            raise SchemaError(
+                f"row {uid} of table {self.table!r} has sample number {sample}; allowed are rows from 0 on "
+                f"with samples 0 to {self.samples - 1}: declare the origin with the largest group's size"
+            )
+        if not 0 <= index < self.prompts:
+            raise SchemaError(
+                f"prompt {index} of row {uid} of table {self.table!r}; allowed are 0 to {self.prompts - 1}: "
+                "make fewer prompts of a row, or declare more"
+            )
+        group = (parent * self.samples + sample) * self.prompts + index
+        if group >= _GROUPS:
+            raise SchemaError(
+                f"row {uid} of table {self.table!r} gives group {group}; the greatest is {_GROUPS - 1}: "
+                "declare fewer prompts or samples per row, or branch fewer times in a row"
+            )
+        return group
+
+    def uid_of(self, group: int) -> int:
+        """The parent row of a group."""
+        if not 0 <= group < _GROUPS:
+            raise SchemaError(
+                f"group {group} of a table from {self.table!r}; allowed are 0 to {_GROUPS - 1}: "
+                "number groups with `group_of`"
+            )
+        parent, sample = divmod(group // self.prompts, self.samples)
+        return parent << SAMPLE_BITS | sample
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableSpec:
     """A table and its flow.
@@ -127,11 +187,15 @@ class TableSpec:
     """Leases of one row that may fail before it is quarantined."""
     lease_s: float = 60.0
     """Seconds until an unrenewed lease expires; the client renews at a third of it."""
+    origin: Origin | None = None
+    """Where its groups come from; None: from a source."""
+    owed: Mapping[str, str] = field(default_factory=dict)
+    """Columns that a task of another table writes into its rows, and the name of that task."""
 
     def __post_init__(self) -> None:
         problems = [*_duplicates("column", [c.name for c in self.columns]), *self._task_problems()]
         problems += _duplicates("task", [t.name for t in self.tasks])
-        problems += [*self._flow_problems(), *self._sampling_problems()]
+        problems += [*self._flow_problems(), *self._sampling_problems(), *self._origin_problems()]
         if problems:
             raise SchemaError(f"table {self.name!r}: " + "; ".join(problems))
 
@@ -177,7 +241,9 @@ class TableSpec:
         try:
             columns = tuple(_column_from_wire(column) for column in data["columns"])
             tasks = tuple(_task_from_wire(task) for task in data["tasks"])
-            return cls(**{**data, "columns": columns, "tasks": tasks})
+            origin = data.get("origin")
+            origin = None if origin is None else Origin(**origin)
+            return cls(**{**data, "columns": columns, "tasks": tasks, "origin": origin})
         except (TypeError, KeyError, AttributeError) as error:
             raise SchemaError(f"not a table spec: {error}") from error
 
@@ -198,6 +264,20 @@ class TableSpec:
                 yield f"begin task {task.name!r} writes no column, so nothing shows that a row was generated"
             if task.kind == "train" and task.writes:
                 yield f"train task {task.name!r} writes columns; only begin and work tasks may"
+
+    def _origin_problems(self) -> Iterable[str]:
+        if self.origin is not None and self.origin.table == self.name:
+            yield "its groups come from its own rows; an origin is another table"
+        known = {c.name for c in self.columns}
+        tasks = {t.name: t for t in self.tasks}
+        written = {column: t.name for t in self.tasks for column in t.writes}
+        for column, task in self.owed.items():
+            if column not in known:
+                yield f"task {task!r} owes column {column!r}, which the table lacks"
+            elif column in written:
+                yield f"column {column!r} is owed by {task!r}, and its own task {written[column]!r} writes it"
+            if task in tasks:
+                yield f"column {column!r} is owed by its own task {task!r}; say that the task writes it"
 
     def _sampling_problems(self) -> Iterable[str]:
         labels = {c.aligned for c in self.columns if c.aligned is not None}

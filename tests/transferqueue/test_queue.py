@@ -21,6 +21,7 @@ from headrace.transferqueue import (
     ControllerUnreachable,
     EndOfData,
     LeaseLost,
+    Origin,
     PayloadError,
     Refused,
     RowsGone,
@@ -530,3 +531,57 @@ async def test_a_trainer_that_is_done_holds_nothing_more(connect: Make, spec: Ma
     await client.ack(scored)
     table = (await client.stats()).tables["samples"]
     assert (table.rows, table.finished, table.trained, table.lost) == (0, 1, 0, 0)
+
+
+def solved_and_judged() -> tuple[TableSpec, TableSpec]:
+    """Rows of which each has a group in the second table, whose join owes the first a verdict."""
+    x, verdict = Column(name="x", dtype="int32"), Column(name="verdict", dtype="float64")
+    solved = TableSpec(
+        name="solved",
+        columns=(x, verdict),
+        tasks=(Task(name="solve", reads=("x", "verdict")),),
+        owed={"verdict": "verdicts"},
+    )
+    judged = TableSpec(
+        name="judged",
+        columns=(x,),
+        tasks=(Task(name="verdicts", reads=("x",), needs_full_group=True),),
+        origin=Origin(table="solved", samples=2, prompts=1),
+    )
+    return solved, judged
+
+
+async def test_a_verdict_goes_to_the_row_that_the_group_came_from(connect: Make) -> None:
+    branch, join, trainer = await connect("b"), await connect("j"), await connect("t")
+    solved, judged = solved_and_judged()
+    with pytest.raises(UnknownName, match="'judged' come from rows of 'solved', which is not there; create"):
+        await branch.create(judged)
+    for spec in (solved, judged):
+        await branch.create(spec)
+    origin = judged.origin
+    assert origin is not None
+    await branch.put("solved", [0, 1], {"x": np.arange(2, dtype=np.int32)}, groups=[0, 0])
+    for uid in (0, 1):
+        group = origin.group_of(uid, 0)
+        rows = [group << 16, group << 16 | 1]
+        await branch.put("judged", rows, {"x": np.ones(2, np.int32)}, groups=[group, group])
+    with pytest.raises(WaitTimeout, match=r"2 rows lack 'verdict', owed by task 'verdicts' \(from table 'ju"):
+        await trainer.lease("solve", 1, timeout_s=0.01)
+    lease = await join.lease("verdicts", 2, timeout_s=5)
+    parent = origin.uid_of(int(lease.rows.groups[0]))
+    for _ in range(2):
+        await join.put("solved", [parent], {"verdict": [0.5]})
+    with pytest.raises(WriteConflict):
+        await join.put("solved", [parent], {"verdict": [0.75]})
+    await join.ack(lease)
+    assert (await trainer.lease("solve", 2, timeout_s=5)).rows["verdict"].tolist() == [0.5]
+    lost = await join.lease("verdicts", 2, timeout_s=5)
+    await join.drop("judged", lost.rows.uids, "no verdict")
+    with pytest.raises(RowsGone, match=r"rows \[1\] are not in table 'solved': they were consumed, dropped"):
+        await join.put("solved", [1], {"verdict": [1.0]})
+    table = (await join.stats()).tables["solved"]
+    assert (table.rows, table.dropped, table.lost) == (
+        1,
+        {"its group in 'judged' was lost: no verdict": 1},
+        0,
+    )

@@ -23,7 +23,8 @@ from headrace.transferqueue.payload.segments import is_whole
 from headrace.transferqueue.server.events import EVENTS
 from headrace.transferqueue.server.hub import Call, Hub
 from headrace.transferqueue.server.nodes import TORN
-from headrace.transferqueue.server.operations import ALL_COLUMNS, OPERATIONS, PASSING, places
+from headrace.transferqueue.server.operations import OPERATIONS, PASSING
+from headrace.transferqueue.server.places import ALL_COLUMNS, places
 from headrace.transferqueue.state.records import Block, Row
 from headrace.transferqueue.state.rewind import checkpointed
 from headrace.transferqueue.state.table import Table

@@ -1,16 +1,25 @@
 """Why a wait was in vain: what is missing, and which task or producer owes it."""
 
 from collections import Counter
+from collections.abc import Mapping
 
 from headrace.transferqueue.state.flow import Flow
 from headrace.transferqueue.state.parking import parked_for
+from headrace.transferqueue.state.records import NOTHING
 from headrace.transferqueue.state.table import Table
 
 
-def why_no_lease(table: Table, task: str, *, version: int | None) -> str:
-    """One line for a lease that found nothing, from the table's state now."""
+def why_no_lease(
+    table: Table, task: str, *, version: int | None, tables: Mapping[str, Table] = NOTHING
+) -> str:
+    """One line for a lease that found nothing, from the table's state now; `tables` are those of tasks."""
     flow = table.flows[task]
-    reasons = [*_missing(table, flow), *_parked(table, flow), *_held(flow), *_bound(table, flow, version)]
+    reasons = [
+        *_missing(table, flow, tables),
+        *_parked(table, flow),
+        *_held(flow),
+        *_bound(table, flow, version),
+    ]
     if not reasons:
         reasons = ["no row is in the table; its producer owes them"]
     last = table.ledger.last_reasons.get(flow.index)
@@ -32,14 +41,18 @@ def why_no_room(table: Table, rows: int, size: int) -> str:
     )
 
 
-def _missing(table: Table, flow: Flow) -> list[str]:
-    owners = {column: task.name for task in table.spec.tasks for column in task.writes}
+def _missing(table: Table, flow: Flow, tables: Mapping[str, Table]) -> list[str]:
+    owners = {column: f"task {task.name!r}" for task in table.spec.tasks for column in task.writes}
+    for column, task in table.spec.owed.items():
+        where = f" (from table {tables[task].spec.name!r})" if task in tables else ""
+        owners[column] = f"task {task!r}{where}"
     lacking: Counter[str] = Counter()
     for row in table.shelf.rows.values():
         if not (row.done | row.leased | row.ready | row.parked) & flow.bit:
             lacking.update(n for n, bit in table.bits.items() if flow.reads & bit and not row.written & bit)
     return [
-        f"{count} rows lack {name!r}, owed by {_owner(owners.get(name))}" for name, count in lacking.items()
+        f"{count} rows lack {name!r}, owed by {owners.get(name, 'the producer')}"
+        for name, count in lacking.items()
     ]
 
 
@@ -47,10 +60,6 @@ def _parked(table: Table, flow: Flow) -> list[str]:
     count = parked_for(table, flow)
     nodes = ", ".join(map(repr, sorted(table.away)))
     return [f"{count} rows are parked: their cells are on nodes that are away ({nodes})"] if count else []
-
-
-def _owner(task: str | None) -> str:
-    return "the producer" if task is None else f"task {task!r}"
 
 
 def _held(flow: Flow) -> list[str]:

@@ -4,14 +4,13 @@ Each takes its arguments by type from the call and gives the body of the reply, 
 """
 
 from dataclasses import asdict
-from itertools import groupby
-from operator import attrgetter
 from typing import Any
 
-from headrace.transferqueue.errors import QueueError, Refused, SchemaError, TimelineMoved
-from headrace.transferqueue.link.wire import Arguments, pack_ints, unpack_floats, unpack_ints
+from headrace.transferqueue.errors import QueueError, Refused, SchemaError, TimelineMoved, UnknownName
+from headrace.transferqueue.link.wire import pack_ints, unpack_ints
 from headrace.transferqueue.schema import TableSpec
 from headrace.transferqueue.server.census import table_stats
+from headrace.transferqueue.server.entries import read_entry
 from headrace.transferqueue.server.explain import why_no_lease, why_no_room
 from headrace.transferqueue.server.hub import Call, Hub, Operation
 from headrace.transferqueue.server.nodes import (
@@ -24,11 +23,12 @@ from headrace.transferqueue.server.nodes import (
     unit,
     unit_state,
 )
+from headrace.transferqueue.server.places import lease_body, places
 from headrace.transferqueue.state import over
 from headrace.transferqueue.state import rewind as rewinding
 from headrace.transferqueue.state.adoption import adopt
 from headrace.transferqueue.state.publications import Publications
-from headrace.transferqueue.state.records import Block, Entry, Held, Publication, Row
+from headrace.transferqueue.state.records import Entry, Publication
 from headrace.transferqueue.state.rewind import fork
 from headrace.transferqueue.state.table import Table
 from headrace.transferqueue.stats import Stats
@@ -80,7 +80,8 @@ def create(hub: Hub, call: Call) -> Body:
     if taken:
         other = hub.tables_by_task[taken[0]].spec.name
         raise Refused(f"task {taken[0]!r} of table {spec.name!r} is a task of table {other!r} already")
-    table = hub.tables[spec.name] = Table(spec, lease_ids=hub.lease_ids)
+    parent = None if spec.origin is None else _parent(hub, spec.name, spec.origin.table)
+    table = hub.tables[spec.name] = Table(spec, lease_ids=hub.lease_ids, parent=parent)
     hub.tables_by_task.update(dict.fromkeys(table.flows, table))
     newest = _newest(hub, spec.policy or "")
     if newest is not None:
@@ -94,7 +95,7 @@ def describe(hub: Hub, call: Call) -> Body:
 
 def put(hub: Hub, call: Call) -> Body | None:
     table = hub.table(call.arguments.text("table"))
-    entry = _entry(hub, table, call)
+    entry = read_entry(hub, table, call)
     block, rows = entry.block, len(entry.uids)
     creates = entry.groups is not None and not all(uid in table.shelf.rows for uid in entry.uids)
     room = ("room", table.spec.name)
@@ -139,11 +140,14 @@ def lease(hub: Hub, call: Call) -> Body | None:
         if held is None:
             return None
         hub.expect(held.deadline_s)
-        body = _lease_body(hub, table, held)
+        body = lease_body(hub, table, held)
         hub.custody.hand(call.owner, body["blocks"])
         return body
 
-    return hub.wait(call, ("task", task), attempt, lambda: why_no_lease(table, task, version=version))
+    def why() -> str:
+        return why_no_lease(table, task, version=version, tables=hub.tables_by_task)
+
+    return hub.wait(call, ("task", task), attempt, why)
 
 
 def ack(hub: Hub, call: Call) -> Body:
@@ -312,6 +316,15 @@ def _newest(hub: Hub, policy: str) -> Publication | None:
     return hub.policies[policy].newest if policy in hub.policies else None
 
 
+def _parent(hub: Hub, table: str, origin: str) -> Table:
+    if origin not in hub.tables:
+        raise UnknownName(
+            f"the groups of table {table!r} come from rows of {origin!r}, which is not there; create that "
+            f"first; there are: {', '.join(hub.tables) or 'none yet'}"
+        )
+    return hub.tables[origin]
+
+
 def _is_told(call: Call, newest: Publication) -> bool:
     """Whether the client knows of the timeline that `newest` is on."""
     return call.session.timelines.get(newest.policy, 0) >= newest.timeline
@@ -326,45 +339,6 @@ def _require_told(hub: Hub, call: Call, table: Table) -> None:
         )
 
 
-def _entry(hub: Hub, table: Table, call: Call) -> Entry:
-    arguments = call.arguments
-    uids = arguments.uids("uids")
-    names = arguments.sequence("columns")
-    columns = sum({table.bits[table.spec.column(str(name)).name] for name in names})
-    lengths = {str(label): unpack_ints(packed) for label, packed in arguments.mapping("lengths").items()}
-    groups, floors, ceilings = map(arguments.some_uids, ("groups", "floors", "ceilings"))
-    figures = _figures(table, arguments)
-    counted = (*lengths.values(), *figures.values(), groups, floors, ceilings)
-    sizes = {len(values) for values in counted if values is not None}
-    if not uids or not columns or sizes - {len(uids)}:
-        raise SchemaError(
-            f"a put of {len(uids)} rows and {len(names)} columns has {sorted(sizes)} figures per row"
-        )
-    lease = arguments.integer("lease") if arguments.has("lease") else None
-    known_same = arguments.boolean("known_same")
-    place = (arguments.text("segment"), arguments.integer("offset"), arguments.integer("length"))
-    checksum = arguments.integer("checksum")
-    return Entry(
-        uids=uids,
-        columns=columns,
-        block=hub.custody.admit(call.owner, call.session.node, *place, checksum),
-        groups=groups,
-        lease=lease,
-        floors=floors,
-        ceilings=ceilings,
-        lengths=lengths,
-        figures=figures,
-        known_same=known_same,
-    )
-
-
-def _figures(table: Table, arguments: Arguments) -> dict[str, list[float]]:
-    packed = arguments.mapping("figures") if arguments.has("figures") else {}
-    if not packed:
-        return {}
-    return {name: unpack_floats(packed[name]) for name in table.spec.figures if name in packed}
-
-
 def _write(hub: Hub, table: Table, entry: Entry) -> Body:
     written = table.put(hub.now, entry)
     if not written:
@@ -373,45 +347,3 @@ def _write(hub: Hub, table: Table, entry: Entry) -> Body:
     blocks = places(written, entry.columns)
     uids = pack_ints([row.uid for row in written])
     return {"written": uids, "blocks": blocks, "units": addresses(hub, blocks)}
-
-
-def _lease_body(hub: Hub, table: Table, held: Held) -> Body:
-    rows = list(held.rows.values())
-    reads = sum({table.bits[name] for name in table.spec.tasks[held.task].reads})
-    blocks = places(rows, reads)
-    again = table.spec.tasks[held.task].kind == "train" and table.history.is_again(table.ledger.step)
-    return {
-        **({"again": True} if again else {}),
-        "lease": held.id,
-        "table": table.spec.name,
-        "lease_s": table.spec.lease_s,
-        "uids": pack_ints([row.uid for row in rows]),
-        "groups": pack_ints([row.group.number for row in rows]),
-        "attempts": pack_ints([row.failures.get(held.task, 0) + 1 if row.failures else 1 for row in rows]),
-        "versions": pack_ints([row.version for row in rows]),
-        "carries": {index: row.carry for index, row in enumerate(rows) if row.carry is not None},
-        "blocks": blocks,
-        "units": addresses(hub, blocks),
-    }
-
-
-ALL_COLUMNS = -1
-"""Bits of every column."""
-
-
-def places(rows: list[Row], columns: int) -> list[list[Any]]:
-    """Where the cells are: per block its reference, positions in `rows` and indices in the block."""
-    places: dict[Block, tuple[list[int], list[int]]] = {}
-    end = 0
-    for blocks, run in groupby(rows, key=attrgetter("blocks")):
-        members = list(run)
-        start, end = end, end + len(members)
-        for at, block in enumerate(blocks):
-            if block.columns & columns:
-                positions, indices = places.setdefault(block, ([], []))
-                positions.extend(range(start, end))
-                indices.extend([row.indices[at] for row in members])
-    return [
-        [block.segment, block.offset, block.length, pack_ints(positions), pack_ints(indices), block.node]
-        for block, (positions, indices) in places.items()
-    ]

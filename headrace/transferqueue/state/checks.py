@@ -1,10 +1,11 @@
 """What a put, a lease or a commit must satisfy beyond types, given what the table holds already."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from headrace.transferqueue.errors import LeaseLost, Refused, RowsGone, SchemaError, StepRefused
 from headrace.transferqueue.schema import TableSpec
 from headrace.transferqueue.state.flow import Flow
+from headrace.transferqueue.state.leases import Leases
 from headrace.transferqueue.state.ledger import Ledger
 from headrace.transferqueue.state.records import Entry, Row, Unit
 from headrace.transferqueue.state.shelf import Shelf
@@ -18,14 +19,21 @@ def require_train(flow: Flow) -> Flow:
     return flow
 
 
-def check_columns(entry: Entry, flow: Flow, bits: Mapping[str, int]) -> None:
-    """SchemaError where a put under a lease is not of what its task writes, whole."""
+def written_rows(
+    shelf: Shelf, leases: Leases, flows: Sequence[Flow], entry: Entry, bits: Mapping[str, int]
+) -> list[Row]:
+    """The rows that a put writes to; SchemaError where one under a lease is not all its task writes."""
+    if entry.lease is None:
+        return shelf.find(entry.uids)
+    held = leases.get(entry.lease)
+    flow = flows[held.task]
     if entry.columns != flow.writes:
         got = [name for name, bit in bits.items() if entry.columns & bit]
         raise SchemaError(
             f"task {flow.task.name!r} writes {', '.join(flow.task.writes) or 'nothing'}, all in one put; "
             f"got {', '.join(got)}"
         )
+    return leases.rows(held, entry.uids)
 
 
 def check_versions(entry: Entry, rows: list[Row], *, newest_version: int) -> None:

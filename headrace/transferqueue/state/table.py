@@ -14,7 +14,6 @@ from typing import Any
 from headrace.transferqueue.errors import EndOfData, Refused, RowsGone, SchemaError, StepRefused
 from headrace.transferqueue.schema import TableSpec
 from headrace.transferqueue.state.checks import (
-    check_columns,
     check_done,
     check_lengths,
     check_versions,
@@ -22,11 +21,13 @@ from headrace.transferqueue.state.checks import (
     lease_version,
     require_train,
     whole_units,
+    written_rows,
 )
 from headrace.transferqueue.state.flow import Flow, make_flows
 from headrace.transferqueue.state.history import History
 from headrace.transferqueue.state.leases import Leases
 from headrace.transferqueue.state.ledger import Ledger
+from headrace.transferqueue.state.origin import lose_parent
 from headrace.transferqueue.state.parking import park_written
 from headrace.transferqueue.state.records import Effects, Entry, Held, Row, Unit
 from headrace.transferqueue.state.samplers.base import Ask
@@ -37,11 +38,12 @@ from headrace.transferqueue.state.staleness import Window
 class Table:
     """Rows by readiness, the leases on them, and the counts that bound staleness.
 
-    `lease_ids` gives numbers unique over all tables of a controller.
+    `lease_ids` gives numbers unique over all tables of a controller; `parent` is the table of its origin.
     """
 
-    def __init__(self, spec: TableSpec, *, lease_ids: Iterator[int]) -> None:
+    def __init__(self, spec: TableSpec, *, lease_ids: Iterator[int], parent: "Table | None" = None) -> None:
         self.spec = spec
+        self.parent = parent
         self.bits = {column.name: 1 << index for index, column in enumerate(spec.columns)}
         self.ledger = Ledger(first_step=spec.first_step)
         self.shelf = Shelf(spec, self.ledger)
@@ -74,7 +76,7 @@ class Table:
         creates = entry.groups is not None and self.shelf.is_new(entry)
         if creates and self.ended:
             raise Refused(f"table {self.spec.name!r} has ended; it takes no new rows")
-        rows = [] if creates else self._rows_to_write(entry)
+        rows = [] if creates else written_rows(self.shelf, self.leases, self._by_index, entry, self.bits)
         if self.window is not None:
             check_versions(entry, rows, newest_version=self.newest_version)
         if creates:
@@ -236,8 +238,7 @@ class Table:
         if used:
             raise RowsGone(f"rows {used[:8]} cannot be dropped: a step has consumed them")
         for row in dict.fromkeys(rows):
-            self._remove(row)
-            self.history.forget(row)
+            self._remove(row, reason)
             self.ledger.drop(row.uid, reason)
 
     def finish_for(self, flow: Flow, rows: Sequence[Row]) -> None:
@@ -312,8 +313,7 @@ class Table:
         elif row.consumed:
             self._finish(flow, [row])
         else:
-            self._remove(row)
-            self.history.forget(row)
+            self._remove(row, f"quarantined by task {flow.task.name!r}")
             self.ledger.put_in_quarantine(row.uid, f"{flow.task.name}: {reason}")
         return False
 
@@ -353,7 +353,7 @@ class Table:
             self.window.untake(unit.deadline, counted=unit.begun)
             self._wake_gates()
 
-    def _remove(self, row: Row) -> None:
+    def _remove(self, row: Row, reason: str) -> None:
         """Takes an unconsumed row out of everything: leases, tasks, its group, the counts."""
         unit = row.unit
         had_place = unit.taken > 0
@@ -371,6 +371,8 @@ class Table:
                 self.window.untake(unit.deadline, counted=unit.begun)
             self._wake_gates()
         self.shelf.discard([row])
+        self.history.forget(row)
+        lose_parent(self, row.group, reason)
 
     def _wake(self, flows: Iterable[Flow]) -> None:
         self._woken.update((flow.task.name, None) for flow in flows)
@@ -389,11 +391,3 @@ class Table:
         """The length that counts a row's tokens; empty: the table has none."""
         versions = self.spec.versions
         return (versions.aligned if versions is not None else None) or ""
-
-    def _rows_to_write(self, entry: Entry) -> list[Row]:
-        if entry.lease is None:
-            return self.shelf.find(entry.uids)
-        held = self.leases.get(entry.lease)
-        flow = self._by_index[held.task]
-        check_columns(entry, flow, self.bits)
-        return self.leases.rows(held, entry.uids)

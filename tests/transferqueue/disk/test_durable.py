@@ -14,15 +14,20 @@ import pytest
 
 from headrace.transferqueue import (
     Client,
+    Column,
     Controller,
     ControllerUnreachable,
     JournalError,
+    Origin,
     Refused,
     StepRefused,
+    TableSpec,
+    Task,
 )
 from headrace.transferqueue.disk import graph
 from headrace.transferqueue.disk.journal import Journal, read_journal
-from tests.transferqueue.disk.mortal import Crash, MortalQueue
+from headrace.transferqueue.link.wire import pack, pack_ints, read_reply, read_request
+from tests.transferqueue.disk.mortal import CLIENTS, Crash, MortalQueue
 from tests.transferqueue.disk.mortal_run import Run
 
 Make = Callable[..., Any]
@@ -131,6 +136,73 @@ def test_a_task_that_is_over_is_so_after_a_restart_and_live_again_after_another(
     run.queue.restart()
     assert run.picture() == before
     run.queue.chronicle.close()
+
+
+@pytest.mark.parametrize("crash", ["before the commit", "after the commit"])
+def test_a_row_that_lost_its_group_is_gone_after_a_restart(tmp_path: Path, crash: Crash) -> None:
+    """A worker that holds the row and one that fails its group die with one word, while another waits."""
+    queue = MortalQueue(tmp_path)
+    answer = Column(name="answer", dtype="int32")
+    solved = TableSpec(
+        name="solved",
+        columns=(answer, Column(name="verdict", dtype="int32")),
+        tasks=(Task(name="watch", reads=("answer",)), Task(name="solve", reads=("verdict",), kind="train")),
+    )
+    origin = Origin(table="solved", samples=1, prompts=1)
+    judge = Task(name="judge", reads=("answer",))
+    judged = TableSpec(name="judged", columns=(answer,), tasks=(judge,), origin=origin, max_attempts=1)
+    for spec in (solved, judged):
+        queue.ask("source", "create", {"spec": spec.to_wire()})
+    for table, uids in (("solved", [0, 1 << 16]), ("judged", [0])):
+        packed, groups = pack_ints(uids), pack_ints([uid >> 16 for uid in uids])
+        fields = {"table": table, "uids": packed, "groups": groups, "columns": ["answer"], "lengths": {}}
+        block = {**queue.block("source", b"cells"), "known_same": False, "timeout_s": 0.0}
+        queue.ask("source", "put", {**fields, **block})
+    lease = {"want": 9, "version": None, "timeout_s": 0.0}
+    queue.ask("a", "lease", {"task": "watch", **lease})
+    queue.ask("a", "lease", {"task": "judge", **lease})
+    patient = read_request(pack([1000, 1000, "lease", {"task": "watch", **lease, "timeout_s": 60.0}]))
+    queue.hub.handle(CLIENTS["b"], patient, queue.now)
+    queue.ask("source", "evict", {"holder": "a", "reason": "killed"}, crash)
+    queue.hub.handle(CLIENTS["b"], patient, queue.now)
+    queue.commit()
+    granted = read_reply(queue.replies[1000])[1]
+    assert isinstance(granted, dict)
+    assert granted["uids"] == pack_ints([1 << 16]), "the other row is not there"
+    for _ in range(2):
+        tables = queue.hub.tables
+        assert list(tables["solved"].shelf.rows) == [1 << 16]
+        assert tables["solved"].ledger.dropped == {
+            "its group in 'judged' was lost: quarantined by task 'judge'": 1
+        }
+        assert tables["judged"].parent is tables["solved"]
+        queue.restart()
+    queue.chronicle.close()
+
+
+def test_cells_that_are_torn_take_the_row_along_that_they_came_from(tmp_path: Path) -> None:
+    queue = MortalQueue(tmp_path)
+    column = Column(name="x", dtype="int32")
+    read = Task(name="solve", reads=("x", "verdict"))
+    solved = TableSpec(name="solved", columns=(column, Column(name="verdict", dtype="int32")), tasks=(read,))
+    origin = Origin(table="solved", samples=1, prompts=1)
+    judged = TableSpec(name="judged", columns=(column,), tasks=(Task(name="j", reads=("x",)),), origin=origin)
+    for spec in (solved, judged):
+        queue.ask("source", "create", {"spec": spec.to_wire()})
+        uids = pack_ints([0])
+        fields = {"table": spec.name, "uids": uids, "groups": uids, "columns": ["x"], "lengths": {}}
+        place = queue.block("source", b"cells")
+        queue.ask("source", "put", {**fields, **place, "known_same": False, "timeout_s": 0.0})
+    with (tmp_path / place["segment"]).open("r+b") as file:
+        file.seek(place["offset"])
+        file.write(b"torn!")
+    for _ in range(2):
+        queue.restart()
+        assert queue.hub.tables["solved"].shelf.rows == {}
+        assert queue.hub.tables["solved"].ledger.dropped == {
+            "its group in 'judged' was lost: payload torn or lost": 1
+        }
+    queue.chronicle.close()
 
 
 async def test_operations_that_arrive_together_are_committed_together(
