@@ -1,14 +1,42 @@
-"""A class or function that stands in a user's own module or file, found by its path.
+"""Paths that a user may set: of a class or function of the user's own, and of a file of data.
 
-A file is loaded as a module of its own that can import its neighbours, as it could when run as a script.
+A Python file is loaded as a module of its own that can import its neighbours, as it could when run as a
+script.
 """
 
 import importlib
 import importlib.util
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Annotated, Any, Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Marks an option as a path, so that it is checked and made absolute wherever it stands."""
+
+    what: Literal["class", "function", "file"]
+
+    def holds(self, value: str) -> bool:
+        """Whether the text has the form of such a path."""
+        place, _, name = value.rpartition(":")
+        return self.what == "file" or bool(place and name.isidentifier())
+
+    def file(self, value: str) -> str | None:
+        """The file that it names; None: a module."""
+        place = value if self.what == "file" else value.rpartition(":")[0]
+        return place if self.what == "file" or place.endswith(".py") else None
+
+    def __str__(self) -> str:
+        name = self.what.title() if self.what == "class" else self.what
+        return "a path" if self.what == "file" else f"module:{name}, or path/to/file.py:{name}"
+
+
+ClassPath = Annotated[str, Place("class")]
+FunctionPath = Annotated[str, Place("function")]
+FilePath = Annotated[str, Place("file")]
 
 
 def find(path: str, *, key: str, what: str) -> Any:

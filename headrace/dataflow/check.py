@@ -4,12 +4,13 @@ Imports neither torch nor ray. Checks go in rounds, each on what the one before 
 tables, and then columns, figures, resources and the world outside all together.
 """
 
+from headrace.dataflow.checks.code import check_places
 from headrace.dataflow.checks.columns import check_columns
 from headrace.dataflow.checks.curricula import check_curricula
 from headrace.dataflow.checks.data import check_outside
 from headrace.dataflow.checks.figures import check_figures
 from headrace.dataflow.checks.resources import check_resources, check_runtime
-from headrace.dataflow.checks.structure import check_policies, check_references, check_tables
+from headrace.dataflow.checks.structure import check_policies, check_references, check_tables, check_together
 from headrace.dataflow.checks.training import check_training
 from headrace.dataflow.language.problems import Problem, errors
 from headrace.dataflow.language.spec import GraphSpec
@@ -23,6 +24,8 @@ def check(spec: GraphSpec, *, cluster: Cluster | None = None) -> list[Problem]:
     if errors(problems):
         return problems
     problems += check_policies(spec)
+    problems += check_together(spec)
+    problems += check_places(spec)
     problems += check_columns(spec)
     problems += check_figures(spec)
     problems += check_curricula(spec)

@@ -11,8 +11,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from headrace.services.options import PolicyOptions
+from headrace.services.options import PolicyOptions, TransformOptions
 from headrace.transferqueue import Client, Rows
+from headrace.transferqueue.schema import Origin
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +34,25 @@ class Flow:
     model: str
     """Of the policy that answers: prompts and answers are tokens of it."""
     no_progress_timeout_s: float
+    own_rows: bool = True
+    """Whether the policy that is trained on the rows made them; else they say nothing of its versions."""
+    barrier: tuple[str, ...] = ()
+    """Other policies that a trainer keeps pace with: it begins step s once each has reached version s."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bridge:
+    """What a branch or a join knows of the table that it writes to, beside the one that it leases from."""
+
+    table: str
+    origin: Origin | None
+    """How the branch numbers its groups; None: rows are copied under their own numbers."""
+    owed: tuple[str, ...] = ()
+    """Of a branch: columns of the parent's rows that joins write once its prompts are answered."""
+    policies: tuple[str, ...] = ()
+    """Of the graph, in its order: the numbers of `prompt_policies`."""
+    answered_by: str = ""
+    """The policy whose answers a branch reads."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,14 +75,31 @@ class Context:
     """The checkpoint that the run goes on from; None at the start."""
     policy_name: str
     policy: PolicyOptions
-    """The policy that the node serves, trains, or whose tokens it reads."""
+    """The policy that the node serves, trains, or whose tokens it reads; of a branch, the new table's."""
+    policy_is_trained: bool = False
+    """Whether a trainer of the run publishes the policy's versions."""
     flow: Flow
     """The run's figures that more than one service needs."""
     report: "Report"
+    checkpoints: Path | None = None
+    """Folder of the policy's checkpoints; None: the run's own."""
+    bridge: Bridge | None = None
+    """Of a branch or a join."""
+    transforms: tuple[TransformOptions, ...] = ()
+    """Pure functions that give columns which the node reads, in the order in which they run."""
 
     @property
     def log_file(self) -> Path:
         return log_file(self.run_dir, self.replica)
+
+    @property
+    def checkpoint_folder(self) -> Path:
+        return self.checkpoints or self.run_dir / "checkpoints"
+
+    @property
+    def weights_seed(self) -> int:
+        """Seed of the policy's initial weights, where they are drawn."""
+        return self.seed if self.policy.seed is None else self.policy.seed
 
 
 def log_file(run_dir: Path, replica: str) -> Path:

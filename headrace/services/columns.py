@@ -1,6 +1,9 @@
 """The columns that the built-in services write and read, and who writes which."""
 
-from headrace.transferqueue.schema import Column
+from collections.abc import Iterable
+from dataclasses import replace
+
+from headrace.transferqueue.schema import Column, Dtype
 
 PROMPT = (
     Column(name="prompt_ids", dtype="list<int32>"),
@@ -34,3 +37,29 @@ TEACHER = (Column(name="teacher_logprobs", dtype="list<float32>", aligned="respo
 
 CRITIC = (Column(name="values", dtype="list<float32>", aligned="response"),)
 """Critic: the reward expected before each token of the response."""
+
+BRANCHED = (
+    replace(PROMPT[0], aligned="prompt"),
+    PROMPT[1],
+    Column(name="prompt_policies", dtype="list<int8>", aligned="prompt"),
+    Column(name="prompt_versions", dtype="list<int32>", aligned="prompt"),
+)
+"""Branch: a prompt as a source writes it, and who made each of its tokens: the policy's place among those of
+the graph, and its version; -1 for tokens of the data."""
+
+TRAINED = (PROMPT[0], *RESPONSE, REWARD[0])
+"""What a trainer reads whatever its algorithm."""
+
+
+def reward(column: str) -> tuple[Column, ...]:
+    """The columns of REWARD under another name of the value."""
+    return tuple(replace(each, name=each.name.replace("reward", column, 1)) for each in REWARD)
+
+
+def dtype(name: str) -> Dtype | None:
+    """The type of a column that the built-in services write; None: it is none of theirs."""
+    return next((each.dtype for each in _all() if each.name == name), None)
+
+
+def _all() -> Iterable[Column]:
+    return (*PROMPT, *RESPONSE, *REWARD, *REFERENCE, *TEACHER, *CRITIC)

@@ -4,7 +4,6 @@ The same for every runtime: a process of its own under Ray, a task of the driver
 """
 
 import asyncio
-import importlib
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,24 +11,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from headrace.services.base import Context, Flow, Loop, Service, log_file
+from headrace.algorithms.by_path import find
+from headrace.services.base import Bridge, Context, Flow, Loop, Service, log_file
 from headrace.services.errors import ReplicaFailed, describe, first_error
-from headrace.services.options import PolicyOptions
+from headrace.services.kinds import kind_of
+from headrace.services.options import PolicyOptions, TransformOptions
 from headrace.services.replica import Replica
 from headrace.services.report import QueueReport
 from headrace.services.weights import WeightStore
 from headrace.transferqueue import Client
-
-ROLES: dict[str, str] = {
-    "source": "headrace.services.source.service:Source",
-    "rollout": "headrace.services.rollout.service:Rollout",
-    "reward": "headrace.services.reward.service:Reward",
-    "reference": "headrace.services.reference:Reference",
-    "teacher": "headrace.services.teacher:Teacher",
-    "critic": "headrace.services.critic:Critic",
-    "trainer": "headrace.services.trainer.service:Trainer",
-}
-"""What serves each kind of node, as `module:class`, imported where it runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +40,11 @@ class Assignment:
     options: Any = field(repr=False)
     policy_name: str
     policy: PolicyOptions = field(repr=False)
+    policy_is_trained: bool
     flow: Flow = field(repr=False)
+    bridge: Bridge | None = field(default=None, repr=False)
+    transforms: tuple[TransformOptions, ...] = ()
+    checkpoints: Path | None = None
     resume: Path | None = None
 
     @property
@@ -114,8 +108,7 @@ class Hosted:
                 raise ReplicaFailed(f"{a.replica}: {describe(cause)}") from cause
 
     async def _serve(self, context: Context) -> None:
-        module, name = ROLES[self._assignment.kind].split(":")
-        service = getattr(importlib.import_module(module), name)()
+        service = find(kind_of(self._assignment.kind).serves, key="kind", what="Class")()
         if hasattr(service, "process"):
             weights = WeightStore(context.shared_dir / "weights")
             self._replica = Replica(cast(Service, service), context, weights)
@@ -146,7 +139,11 @@ def _context(a: Assignment, client: Client, report: QueueReport) -> Context:
         resume=a.resume,
         policy_name=a.policy_name,
         policy=a.policy,
+        policy_is_trained=a.policy_is_trained,
         flow=a.flow,
+        checkpoints=a.checkpoints,
+        bridge=a.bridge,
+        transforms=a.transforms,
         report=report,
     )
 

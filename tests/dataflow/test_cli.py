@@ -46,7 +46,7 @@ def test_a_misspelt_key_ends_with_2_and_plain_text(
     assert capsys.readouterr() == (
         "",
         "g.yaml:8: nodes.scores.verifer: a reward has no key 'verifer' (allowed: kind, inputs, replicas, "
-        "threads, cpus, gpus, verifier, max_error_rate); did you mean 'verifier'?\n",
+        "threads, cpus, gpus, verifier, column, max_error_rate); did you mean 'verifier'?\n",
     )
 
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,8 @@ import pytest
 
 from headrace.services.base import Context, Output
 from headrace.services.errors import ReplicaFailed
-from headrace.services.host import ROLES, Assignment, Hosted
+from headrace.services.host import Assignment, Hosted
+from headrace.services.kinds import KINDS
 from headrace.services.options import PolicyOptions
 from headrace.services.report import TABLE
 from headrace.transferqueue import Client, EndOfData, Rows
@@ -56,7 +58,7 @@ class Loop:
 async def hosted(
     serves: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[tuple[Hosted, Client]]:
-    monkeypatch.setitem(ROLES, "reward", serves)
+    monkeypatch.setitem(KINDS, "reward", replace(KINDS["reward"], serves=serves))
     (tmp_path / "logs").mkdir()
     async with asyncio.timeout(20), queue(tmp_path, NUMBERS, TABLE) as (address, client):
         assignment = Assignment(
@@ -73,6 +75,7 @@ async def hosted(
             options=None,
             policy_name="actor",
             policy=PolicyOptions(model="tiny-copier"),
+            policy_is_trained=True,
             flow=FLOW,
         )
         yield Hosted(assignment), client
@@ -115,7 +118,7 @@ async def test_a_service_that_cannot_be_imported_fails_its_replica(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with hosted("headrace.nowhere:Thing", tmp_path, monkeypatch) as (replica, _):
-        with pytest.raises(ReplicaFailed, match="double/3: ModuleNotFoundError: No module named"):
+        with pytest.raises(ReplicaFailed, match="double/3: ImportError: kind: cannot import"):
             await replica.run()
 
 

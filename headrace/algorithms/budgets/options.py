@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from headrace.algorithms.bounds import Count, Positive
+from headrace.algorithms.by_path import ClassPath
 from headrace.algorithms.checked import Checked
 from headrace.algorithms.curricula.options import Column
 
@@ -119,7 +120,7 @@ class PythonBudgetOptions(_Bounded):
     """A class of yours with the methods of `headrace.algorithms.budgets.base.BudgetAllocator`."""
 
     kind: Literal["python"] = "python"
-    path: str
+    path: ClassPath
     """Where it is: `module:Class`, or `path/to/file.py:Class`; called with a `PromptData` and the options."""
     options: dict[str, Any] = field(default_factory=dict)
     """Keyword arguments of the class."""

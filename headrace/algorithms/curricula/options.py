@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from headrace.algorithms.bounds import Count, Decay, NonNegative, Positive, Share
+from headrace.algorithms.by_path import ClassPath
 from headrace.algorithms.checked import Checked
 
 Column = Literal["domains", "pass_rates"]
@@ -148,7 +149,7 @@ class PythonSamplerOptions(Checked):
     """A class of yours with the methods of `headrace.algorithms.curricula.base.DataSampler`."""
 
     kind: Literal["python"] = "python"
-    path: str
+    path: ClassPath
     """Where it is: `module:Class`, or `path/to/file.py:Class`; called with a `PromptData` and the options."""
     options: dict[str, Any] = field(default_factory=dict)
     """Keyword arguments of the class."""

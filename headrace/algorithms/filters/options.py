@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from headrace.algorithms.by_path import find
+from headrace.algorithms.by_path import ClassPath, find
 from headrace.algorithms.checked import Checked
 from headrace.algorithms.filters.base import RowFilter
 from headrace.algorithms.filters.chain import Chain
@@ -17,7 +17,7 @@ class PythonFilterOptions(Checked):
     """A class of yours with the methods of `headrace.algorithms.filters.base.RowFilter`."""
 
     kind: Literal["python"] = "python"
-    path: str
+    path: ClassPath
     """Where it is: `module:Class`, or `path/to/file.py:Class`."""
     options: dict[str, Any] = field(default_factory=dict)
     """Keyword arguments of the class."""

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from headrace.algorithms.by_path import ClassPath
 from headrace.algorithms.checked import Checked
 
 CreditName = Literal[
@@ -24,7 +25,7 @@ class PythonCredit(Checked):
     """A class with the methods of `headrace.algorithms.advantages.base.Advantage`: ours by path, or yours."""
 
     kind: Literal["python"] = "python"
-    path: str
+    path: ClassPath
     """Where it is: `module:Class`, or `path/to/file.py:Class`."""
     options: dict[str, Any] = field(default_factory=dict)
     """Keyword arguments of the class."""

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from headrace.algorithms.by_path import ClassPath
 from headrace.algorithms.options.base import Options
 
 
@@ -11,7 +12,7 @@ class PythonOptions(Options):
     """A subclass of yours of `headrace.algorithms.base.Algorithm`."""
 
     kind: Literal["python"] = "python"
-    path: str
+    path: ClassPath
     """Where it is: `module:Class`, or `path/to/file.py:Class`."""
     options: dict[str, Any] = field(default_factory=dict)
     """Keyword arguments of the class."""

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from headrace.algorithms.bounds import Count
-from headrace.algorithms.by_path import find
+from headrace.algorithms.by_path import ClassPath, find
 from headrace.algorithms.checked import Checked
 
 
@@ -18,7 +18,7 @@ class PythonUpdate(Checked):
 
     streams: ClassVar[bool] = False
     kind: Literal["python"] = "python"
-    path: str
+    path: ClassPath
     """Where it is: `module:Class`, or `path/to/file.py:Class`."""
     options: dict[str, Any] = field(default_factory=dict)
     """Keyword arguments of the class."""

@@ -1,30 +1,20 @@
-"""Whether code of a user's own is where a graph says, without importing it."""
+"""Whether code and data of a user's own are where a graph says, without importing any."""
 
 from collections.abc import Iterator
 from pathlib import Path as FilePath
 
+from headrace.dataflow.language.fields import placed
 from headrace.dataflow.language.problems import Path, Problem
-from headrace.services.options import OWN_CLASSES
+from headrace.dataflow.language.spec import GraphSpec
 
 
-def check_own(options: object, path: Path) -> Iterator[Problem]:
-    """`options` stand at `path`; those that name no class of the user's pass."""
-    if isinstance(options, OWN_CLASSES):
-        yield from check_code(options.path, (*path, "path"), "class")
-
-
-def check_code(written: str, path: Path, what: str) -> Iterator[Problem]:
-    """`written` is `module:name` or `path/to/file.py:name`; `what` the name is of, e.g. "function"."""
-    place, colon, name = written.rpartition(":")
-    if not colon or not place or not name.isidentifier():
-        yield Problem(
-            path=path,
-            wrong=f"got '{written}'",
-            allowed=f"module:{what}, or path/to/file.py:{what}",
-            way_out=f"write the {what} after a colon",
-        )
-    elif place.endswith(".py") and not FilePath(place).is_file():
-        yield no_file(place, path)
+def check_places(spec: GraphSpec) -> Iterator[Problem]:
+    """Files that are not there, wherever options name one."""
+    for name, node in spec.nodes.items():
+        for found in placed(node.options, ("nodes", name)):
+            file = found.place.file(found.value)
+            if file is not None and not FilePath(file).is_file():
+                yield no_file(file, found.path)
 
 
 def no_file(written: str, path: Path) -> Problem:

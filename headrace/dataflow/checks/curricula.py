@@ -16,16 +16,13 @@ from headrace.algorithms.curricula.options import (
 )
 from headrace.algorithms.curricula.registry import build_sampler
 from headrace.algorithms.prompt_data import PromptData
-from headrace.dataflow.checks.code import check_own
 from headrace.dataflow.language.fields import keys
 from headrace.dataflow.language.problems import Path, Problem
 from headrace.dataflow.language.spec import GraphSpec
 from headrace.dataflow.planning.roles import writes
-from headrace.dataflow.planning.topology import tables
-from headrace.services.options import CopyData, JsonlData, ReasoningGymData, SourceOptions
+from headrace.dataflow.planning.topology import members, tables
+from headrace.services.options import CopyData, Dataset, JsonlData, SourceOptions
 from headrace.services.source.hearing import READS
-
-Data = CopyData | ReasoningGymData | JsonlData
 
 _WAYS_OUT = {
     "domains": "give the data some: several `letters` of copy, several tasks of reasoning_gym, a `domain` on "
@@ -36,22 +33,16 @@ _WAYS_OUT = {
 
 
 def check_curricula(spec: GraphSpec) -> Iterator[Problem]:
-    for table, members in tables(spec).items():
+    for table, shape in tables(spec).items():
         source = spec.nodes[table].options
         if isinstance(source, SourceOptions):
             path = ("nodes", table)
-            yield from _code(source, path)
             yield from _told(source, path)
-            yield from _settings(spec, source, path)
+            yield from _settings(source, _steps(spec, table), path)
             yield from _shared_out(source, path)
             yield from _idle_knobs(source, path)
-            written = {column.name for name in members for column in writes(spec.nodes[name])}
+            written = {column.name for name in shape.writers for column in writes(spec, name)}
             yield from _heard(source, path, written)
-
-
-def _code(source: SourceOptions, path: Path) -> Iterator[Problem]:
-    yield from check_own(source.sampler, (*path, "sampler"))
-    yield from check_own(source.budget, (*path, "budget"))
 
 
 def _told(source: SourceOptions, path: Path) -> Iterator[Problem]:
@@ -66,7 +57,7 @@ def _told(source: SourceOptions, path: Path) -> Iterator[Problem]:
                 )
 
 
-def _tells(dataset: Data, column: Column) -> bool:
+def _tells(dataset: Dataset, column: Column) -> bool:
     if isinstance(dataset, JsonlData):
         return (dataset.domain_key if column == "domains" else dataset.pass_rate_key) in _first_line(dataset)
     return column == "domains" and (_domains(dataset) or 0) > 1
@@ -82,20 +73,26 @@ def _first_line(dataset: JsonlData) -> dict[str, Any]:
     return entries[0] if entries and isinstance(entries[0], dict) else {}
 
 
-def _domains(dataset: Data) -> int | None:
+def _domains(dataset: Dataset) -> int | None:
     """Number of domains; None: it stands in the file."""
     if isinstance(dataset, JsonlData):
         return None
     return len(dataset.lengths if isinstance(dataset, CopyData) else dataset.tasks)
 
 
-def _settings(spec: GraphSpec, source: SourceOptions, path: Path) -> Iterator[Problem]:
+def _steps(spec: GraphSpec, table: str) -> int:
+    """Training steps that a source draws for."""
+    trainers = members(spec, table, "trainer")
+    return spec.steps_of(trainers[0]) if trainers else spec.steps
+
+
+def _settings(source: SourceOptions, steps: int, path: Path) -> Iterator[Problem]:
     """Proportions and floors that do not fit the number of domains: the sampler itself says so."""
     number = _domains(source.dataset)
     if "domains" not in source.sampler.needs or number is None or number < 2:
         return
     try:
-        build_sampler(source.sampler, PromptData(size=number, domains=np.arange(number), steps=spec.steps))
+        build_sampler(source.sampler, PromptData(size=number, domains=np.arange(number), steps=steps))
     except ValueError as error:
         wrong, _, way_out = str(error).partition("; ")
         yield Problem(path=(*path, "sampler"), wrong=wrong, way_out=way_out or "make them fit")

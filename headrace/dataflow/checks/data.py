@@ -6,15 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path as FilePath
 from typing import Any
 
-from headrace.dataflow.checks.code import check_code, no_file
 from headrace.dataflow.language.problems import Path, Problem, listing, suggestion
 from headrace.dataflow.language.spec import GraphSpec
 from headrace.services.models import exists
 from headrace.services.models.value import fault
 from headrace.services.options import (
-    CopyData,
+    Dataset,
+    EvalOptions,
     JsonlData,
-    PythonVerifier,
     ReasoningGymData,
     ReasoningGymVerifier,
     RewardOptions,
@@ -34,13 +33,14 @@ def check_outside(spec: GraphSpec) -> Iterator[Problem]:
                 path=("policies", name, "model"), wrong=wrong, way_out=way_out or "name another one"
             )
     for name, node in spec.nodes.items():
-        if isinstance(node.options, SourceOptions):
-            yield from _data(node.options.dataset, ("nodes", name, "dataset"))
-        elif isinstance(node.options, RewardOptions):
-            yield from _verifier(node.options.verifier, ("nodes", name, "verifier"))
+        options = node.options
+        if isinstance(options, SourceOptions | EvalOptions):
+            yield from _data(options.dataset, ("nodes", name, "dataset"))
+        if isinstance(options, RewardOptions | EvalOptions):
+            yield from _verifier(options.verifier, ("nodes", name, "verifier"))
 
 
-def size_of(dataset: CopyData | ReasoningGymData | JsonlData) -> int | None:
+def size_of(dataset: Dataset) -> int | None:
     """Prompts in one epoch; None when the file cannot be read."""
     if isinstance(dataset, JsonlData):
         try:
@@ -51,13 +51,11 @@ def size_of(dataset: CopyData | ReasoningGymData | JsonlData) -> int | None:
     return dataset.size
 
 
-def _data(dataset: CopyData | ReasoningGymData | JsonlData, path: Path) -> Iterator[Problem]:
+def _data(dataset: Dataset, path: Path) -> Iterator[Problem]:
     if isinstance(dataset, ReasoningGymData):
         yield from _gym(dataset, path)
     elif isinstance(dataset, JsonlData):
-        if not FilePath(dataset.path).is_file():
-            yield no_file(dataset.path, (*path, "path"))
-        elif size_of(dataset) == 0:
+        if FilePath(dataset.path).is_file() and size_of(dataset) == 0:
             yield Problem(
                 path=(*path, "path"),
                 wrong=f"'{dataset.path}' has no lines",
@@ -115,8 +113,5 @@ def _task(task: str, dataset: ReasoningGymData, path: Path) -> Iterator[Problem]
 
 
 def _verifier(verifier: object, path: Path) -> Iterator[Problem]:
-    if isinstance(verifier, ReasoningGymVerifier):
-        if importlib.util.find_spec("reasoning_gym") is None:
-            yield Problem(path=path, wrong="the package reasoning-gym is not installed", way_out=GYM_MISSING)
-    elif isinstance(verifier, PythonVerifier):
-        yield from check_code(verifier.function, (*path, "function"), "function")
+    if isinstance(verifier, ReasoningGymVerifier) and importlib.util.find_spec("reasoning_gym") is None:
+        yield Problem(path=path, wrong="the package reasoning-gym is not installed", way_out=GYM_MISSING)

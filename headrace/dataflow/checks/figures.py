@@ -1,7 +1,8 @@
 """Whether the numbers fit each other: batches, data, and knobs that would have no effect."""
 
 from collections.abc import Iterator
-from math import ceil
+from math import ceil, isfinite
+from typing import Any
 
 from headrace.algorithms.budgets.options import FixedOptions
 from headrace.algorithms.curricula.options import UniformOptions
@@ -11,6 +12,7 @@ from headrace.dataflow.checks.training import check_filter_sees_groups
 from headrace.dataflow.language.convert import build
 from headrace.dataflow.language.problems import Path, Problem
 from headrace.dataflow.language.spec import GraphSpec
+from headrace.dataflow.planning.arithmetic import group_sizes, table_staleness
 from headrace.dataflow.planning.topology import tables
 from headrace.services.options import QueueOptions, RolloutOptions, SourceOptions, TrainerOptions
 from headrace.services.rollout.engines.fake import Script
@@ -18,22 +20,40 @@ from headrace.services.rollout.engines.fake import Script
 
 def check_figures(spec: GraphSpec) -> Iterator[Problem]:
     yield from _queue_knobs(spec.queue)
-    for members in tables(spec).values():
-        options = {name: spec.nodes[name].options for name in members}
-        for name, source in options.items():
-            if not isinstance(source, SourceOptions):
-                continue
-            for other, reader in options.items():
-                if isinstance(reader, RolloutOptions):
-                    yield from _group_fits(source, ("nodes", name), reader, ("nodes", other))
-                elif isinstance(reader, TrainerOptions):
-                    yield from _group_credits(source, ("nodes", name), reader)
-                    yield from check_filter_sees_groups(source, ("nodes", name), reader)
-                    yield from _data_lasts(spec, source, ("nodes", name), reader)
-    for name, node in spec.nodes.items():
-        path = ("nodes", name)
-        if isinstance(node.options, RolloutOptions):
-            yield from _rollout_knobs(spec, node.options, path)
+    for table, shape in tables(spec).items():
+        start, at = spec.nodes[table].options, ("nodes", table)
+        sizes = group_sizes(spec, table)
+        for name in shape.readers:
+            reader, path = spec.nodes[name].options, ("nodes", name)
+            if isinstance(reader, RolloutOptions):
+                yield from _group_fits(sizes.largest, at, _sized_by(start), reader, path)
+                yield from _rollout_knobs(reader, path, table_staleness(spec, table))
+            elif isinstance(reader, TrainerOptions):
+                yield from _group_credits(sizes.smallest, at, _sized_by(start), reader)
+                yield from check_filter_sees_groups(sizes.largest, at, reader)
+                yield from _staleness_reached(spec, name)
+                if isinstance(start, SourceOptions):
+                    yield from _data_lasts(spec.steps_of(name), start, at, reader)
+
+
+def _sized_by(start: Any) -> str:
+    """The key that sets how large groups are."""
+    fixed = not isinstance(start, SourceOptions) or isinstance(start.budget, FixedOptions)
+    return "samples_per_prompt" if fixed else "budget"
+
+
+def _staleness_reached(spec: GraphSpec, trainer: str) -> Iterator[Problem]:
+    policy = str(spec.nodes[trainer].policy)
+    staleness, steps = spec.staleness_of(policy), spec.steps_of(trainer)
+    if isfinite(staleness) and staleness > max(steps - 1, 0):
+        own = spec.policies[policy].staleness is not None
+        yield Problem(
+            path=("policies", policy, "staleness") if own else ("staleness",),
+            wrong=f"got {staleness:g}, which {steps} steps never reach: a sample is at most "
+            f"{steps - 1} versions old",
+            way_out=f"set it to {steps - 1} or less, or raise steps",
+            severity="warning",
+        )
 
 
 def _queue_knobs(queue: QueueOptions) -> Iterator[Problem]:
@@ -50,10 +70,8 @@ def _queue_knobs(queue: QueueOptions) -> Iterator[Problem]:
         yield idle(("queue", "fsync"), why, "set queue.durability: disk, or remove fsync")
 
 
-def _group_fits(source: SourceOptions, at: Path, rollout: RolloutOptions, reader: Path) -> Iterator[Problem]:
-    largest = source.budget.group_sizes(source.samples_per_prompt)[1]
+def _group_fits(largest: int, at: Path, key: str, rollout: RolloutOptions, reader: Path) -> Iterator[Problem]:
     if largest > rollout.max_concurrent:
-        key = "samples_per_prompt" if isinstance(source.budget, FixedOptions) else "budget"
         yield Problem(
             path=(*reader, "max_concurrent"),
             wrong=f"a group of {largest} does not fit into {rollout.max_concurrent}",
@@ -62,11 +80,10 @@ def _group_fits(source: SourceOptions, at: Path, rollout: RolloutOptions, reader
         )
 
 
-def _group_credits(source: SourceOptions, at: Path, trainer: TrainerOptions) -> Iterator[Problem]:
-    smallest = source.budget.group_sizes(source.samples_per_prompt)[0]
+def _group_credits(smallest: int, at: Path, key: str, trainer: TrainerOptions) -> Iterator[Problem]:
     if smallest < 2 and trainer.algorithm.compares_group:
         yield Problem(
-            path=(*at, "samples_per_prompt" if isinstance(source.budget, FixedOptions) else "budget"),
+            path=(*at, key),
             wrong=f"got {smallest}: {trainer.algorithm.kind} compares the answers of one "
             "prompt, so every advantage would be 0",
             allowed="at least 2",
@@ -74,26 +91,24 @@ def _group_credits(source: SourceOptions, at: Path, trainer: TrainerOptions) -> 
         )
 
 
-def _data_lasts(
-    spec: GraphSpec, source: SourceOptions, at: Path, trainer: TrainerOptions
-) -> Iterator[Problem]:
+def _data_lasts(steps: int, source: SourceOptions, at: Path, trainer: TrainerOptions) -> Iterator[Problem]:
     size = size_of(source.dataset)
     if source.epochs is None or size is None or not isinstance(source.sampler, UniformOptions):
         return
-    needed, given = spec.steps * trainer.prompts_per_step, size * source.epochs
+    needed, given = steps * trainer.prompts_per_step, size * source.epochs
     if needed > given:
         epochs = (
             f"1 epoch of {size} gives" if source.epochs == 1 else f"{source.epochs} epochs of {size} give"
         )
         yield Problem(
             path=(*at, "epochs"),
-            wrong=f"{spec.steps} steps need {needed} prompts, {epochs} {given}",
+            wrong=f"{steps} steps need {needed} prompts, {epochs} {given}",
             way_out=f"set epochs: {ceil(needed / size)}, leave it out, or set steps: "
             f"{given // trainer.prompts_per_step}",
         )
 
 
-def _rollout_knobs(spec: GraphSpec, rollout: RolloutOptions, path: Path) -> Iterator[Problem]:
+def _rollout_knobs(rollout: RolloutOptions, path: Path, staleness: float) -> Iterator[Problem]:
     if rollout.fake and rollout.engine != "fake":
         yield Problem(
             path=(*path, "fake"),
@@ -104,7 +119,7 @@ def _rollout_knobs(spec: GraphSpec, rollout: RolloutOptions, path: Path) -> Iter
         script: list[Problem] = []
         build(Script, rollout.fake, (*path, "fake"), script, noun="a fake script")
         yield from script
-    if rollout.over_new_weights == "finish" and spec.staleness == 0:
+    if rollout.over_new_weights == "finish" and staleness == 0:
         yield idle(
             (*path, "over_new_weights"),
             "at staleness 0 nothing is in flight when weights arrive",

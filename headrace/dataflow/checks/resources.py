@@ -4,20 +4,24 @@ from collections.abc import Iterator
 from typing import Literal
 
 from headrace.dataflow.language.problems import Problem
-from headrace.dataflow.language.spec import GraphSpec
+from headrace.dataflow.language.spec import GraphSpec, NodeSpec
 from headrace.dataflow.planning.cluster import Cluster
+from headrace.services.kinds import kind_of
 
-SINGLE = {"source": "it keeps the order of the data", "trainer": "it holds the optimizer's state"}
-"""Kinds of which there is one replica, and why."""
+
+def services(spec: GraphSpec) -> dict[str, NodeSpec]:
+    """The nodes that are processes."""
+    return {name: node for name, node in spec.nodes.items() if kind_of(node.kind).is_service}
 
 
 def check_runtime(spec: GraphSpec) -> Iterator[Problem]:
     """What the runtime cannot do or would ignore."""
-    for name, node in spec.nodes.items():
-        if node.kind in SINGLE and node.options.replicas > 1:
+    for name, node in services(spec).items():
+        single = kind_of(node.kind).is_single
+        if single and node.options.replicas > 1:
             yield Problem(
                 path=("nodes", name, "replicas"),
-                wrong=f"got {node.options.replicas} for a {node.kind}: {SINGLE[node.kind]}",
+                wrong=f"got {node.options.replicas} for a {node.kind}: {single}",
                 allowed="1",
                 way_out="remove it",
             )
@@ -41,7 +45,7 @@ def check_resources(spec: GraphSpec, cluster: Cluster) -> Iterator[Problem]:
     """Reservations beyond the cluster, and threads beyond a machine's cores."""
     yield from _beyond(spec, "cpus", cluster.cpus)
     yield from _beyond(spec, "gpus", cluster.gpus)
-    for name, node in spec.nodes.items():
+    for name, node in services(spec).items():
         if node.options.threads is not None and node.options.threads > cluster.cores:
             yield Problem(
                 path=("nodes", name, "threads"),
@@ -54,7 +58,8 @@ def check_resources(spec: GraphSpec, cluster: Cluster) -> Iterator[Problem]:
 
 def _beyond(spec: GraphSpec, resource: Literal["cpus", "gpus"], there: float) -> Iterator[Problem]:
     asked = {
-        name: (node.options.replicas, getattr(node.options, resource)) for name, node in spec.nodes.items()
+        name: (node.options.replicas, getattr(node.options, resource))
+        for name, node in services(spec).items()
     }
     total = sum(replicas * each for replicas, each in asked.values())
     if total > there:

@@ -1,15 +1,29 @@
-"""Whether the graph holds together: inputs and policies exist, rows start at a source and end at a trainer.
+"""Whether the graph holds together: inputs and policies exist, rows are answered and learned from.
 
 The other checks may rely on what this one refuses.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from headrace.dataflow.checks.idle import idle
+from headrace.dataflow.language.fields import keys
 from headrace.dataflow.language.problems import Path, Problem, listing, suggestion
 from headrace.dataflow.language.spec import GraphSpec, NodeKind
-from headrace.dataflow.planning.topology import cycle, sources, tables
-from headrace.services.options import OptimizerOptions
+from headrace.dataflow.planning.arithmetic import groups_of_a_step
+from headrace.dataflow.planning.roles import copies
+from headrace.dataflow.planning.topology import (
+    cycle,
+    leased_table,
+    leased_tables,
+    members,
+    tables,
+    trainer_of,
+    written_tables,
+)
+from headrace.services.options import PolicyOptions
+
+NO_COLUMNS = {"trainer": "a trainer", "eval": "an eval", "sink": "a sink"}
+"""Kinds of node that nobody can read from."""
 
 
 def check_references(spec: GraphSpec) -> Iterator[Problem]:
@@ -18,11 +32,11 @@ def check_references(spec: GraphSpec) -> Iterator[Problem]:
         for source in node.inputs:
             if source not in spec.nodes:
                 yield _unknown("node", source, spec.nodes, ("nodes", name, "inputs"))
-            elif spec.nodes[source].kind == "trainer":
+            elif spec.nodes[source].kind in NO_COLUMNS:
                 yield Problem(
                     path=("nodes", name, "inputs"),
-                    wrong=f"'{source}' is a trainer, which writes no columns",
-                    way_out=f"take '{source}' out of the inputs; weights reach rollouts through the policy",
+                    wrong=f"'{source}' is {NO_COLUMNS[spec.nodes[source].kind]}, which writes no columns",
+                    way_out=f"take '{source}' out of the inputs{_weights(spec, source)}",
                 )
         if len(set(node.inputs)) < len(node.inputs):
             yield Problem(
@@ -38,44 +52,64 @@ def check_references(spec: GraphSpec) -> Iterator[Problem]:
         )
 
 
+def _weights(spec: GraphSpec, source: str) -> str:
+    trains = spec.nodes[source].kind == "trainer"
+    return "; weights reach rollouts through the policy" if trains else ""
+
+
 def check_tables(spec: GraphSpec) -> Iterator[Problem]:
-    """One source, one rollout and one trainer in each table."""
-    for name in spec.nodes:
-        fed_by = sources(spec, name)
-        if len(fed_by) > 1:
+    """Rows of different tables do not meet, and every table has who answers and who learns."""
+    for name, node in spec.nodes.items():
+        meeting = leased_tables(spec, name)
+        if len(meeting) > 1:
             yield Problem(
                 path=("nodes", name, "inputs"),
-                wrong=f"rows of {len(fed_by)} sources meet here: {listing(fed_by)}",
-                allowed="one source",
-                way_out="read from nodes of one source, or put the data into one set",
+                wrong=f"rows of {len(meeting)} tables meet here: {listing(meeting)}",
+                allowed="one table: that of a source, or of a branch",
+                way_out="read from nodes of one table; a join brings back what became of a branch",
+            )
+        elif meeting and node.kind == "join" and not spec.nodes[meeting[0]].inputs:
+            yield Problem(
+                path=("nodes", name, "inputs"),
+                wrong=f"'{meeting[0]}' is a {spec.nodes[meeting[0]].kind}: its rows came of no other row",
+                way_out="read from a node whose rows a branch made",
             )
     if not spec.of_kind("source"):
         yield _absent(("nodes",), "source", "prompts: {kind: source, dataset: copy}")
-    for table, members in tables(spec).items():
-        yield from _roles_filled(spec, table, members)
+    if not any(len(written_tables(spec, name)) > 1 for name in spec.nodes):
+        for table in tables(spec):
+            yield from _roles_filled(spec, table)
 
 
-def _roles_filled(spec: GraphSpec, table: str, members: tuple[str, ...]) -> Iterator[Problem]:
-    rollouts, trainers = (
-        [name for name in members if spec.nodes[name].kind == kind] for kind in ("rollout", "trainer")
-    )
-    if not rollouts:
+def _roles_filled(spec: GraphSpec, table: str) -> Iterator[Problem]:
+    readers = tables(spec)[table].readers
+    rollouts, trainers = members(spec, table, "rollout"), members(spec, table, "trainer")
+    if not rollouts and not copies(spec, table):
         example = f"answers: {{kind: rollout, inputs: [{table}], policy: {next(iter(spec.policies))}}}"
         yield _absent(("nodes", table), "rollout", example, f" reads '{table}'")
-    elif not trainers:
-        example = f"learn: {{kind: trainer, inputs: [{listing(members[1:])}], algorithm: grpo, ...}}"
+    elif not trainers and not _serves_others(spec, readers):
+        example = f"learn: {{kind: trainer, inputs: [{listing(readers)}], algorithm: grpo, ...}}"
         yield _absent(("nodes", table), "trainer", example, f" learns from the rows of '{table}'")
-    elif len(trainers) > 1:
-        yield Problem(
-            path=("nodes", trainers[-1]),
-            wrong=f"{listing(trainers)} train on the same rows of '{table}'",
-            allowed="one trainer for each source",
-            way_out="give the second one a source and a rollout of its own",
-        )
+    for role, names in (("train on", trainers), ("answer", rollouts)):
+        if len(names) > 1:
+            kind = spec.nodes[names[0]].kind
+            yield Problem(
+                path=("nodes", names[-1]),
+                wrong=f"{listing(names)} {role} the same rows of '{table}'",
+                allowed=f"one {kind} in each table",
+                way_out=f"give the second one a table of its own: a branch before the second {kind}",
+            )
+
+
+def _serves_others(spec: GraphSpec, readers: Sequence[str]) -> bool:
+    """Whether rows that nobody trains on go on into other tables."""
+    return any(spec.nodes[name].kind in ("branch", "join") for name in readers) and bool(
+        spec.of_kind("trainer")
+    )
 
 
 def check_policies(spec: GraphSpec) -> Iterator[Problem]:
-    """A trainer trains the policy that made its rows, nobody a teacher's, and every policy is used."""
+    """A trainer trains the policy that made its rows, no policy has two, and every policy is used."""
     used = {node.policy for node in spec.nodes.values()}
     for name in spec.policies:
         if name not in used:
@@ -85,37 +119,107 @@ def check_policies(spec: GraphSpec) -> Iterator[Problem]:
                 way_out="remove it, or name it in a node",
                 severity="warning",
             )
-    yield from _frozen(spec)
-    for members in tables(spec).values():
-        makers = {name: spec.nodes[name].policy for name in members if spec.nodes[name].kind == "rollout"}
-        for name in members:
-            trained = spec.nodes[name].policy
-            if spec.nodes[name].kind == "trainer" and makers and trained not in makers.values():
-                maker, made_by = next(iter(makers.items()))
+    yield from _trained_twice(spec)
+    yield from _idle_optimizers(spec)
+    for name, node in spec.of_kind("trainer").items():
+        table = leased_table(spec, name)
+        makers = {r: spec.nodes[r].policy for r in members(spec, str(table), "rollout")}
+        if makers and node.policy not in makers.values():
+            maker, made_by = next(iter(makers.items()))
+            yield Problem(
+                path=("nodes", name, "policy"),
+                wrong=f"it trains '{node.policy}' on the answers of '{made_by}' (from {maker})",
+                allowed=listing(map(str, makers.values())),
+                way_out=f"write policy: {made_by}, or put a branch without a function between: it hands rows "
+                "on to another policy's trainer",
+            )
+
+
+def _trained_twice(spec: GraphSpec) -> Iterator[Problem]:
+    first: dict[str, str] = {}
+    for name, node in spec.of_kind("trainer").items():
+        other = first.setdefault(str(node.policy), name)
+        if other != name:
+            yield Problem(
+                path=("nodes", name, "policy"),
+                wrong=f"{other} trains '{node.policy}' too",
+                allowed="one trainer for each policy",
+                way_out="add a policy of the same model and seed for the second one, or remove it",
+            )
+
+
+def _idle_optimizers(spec: GraphSpec) -> Iterator[Problem]:
+    known = keys(PolicyOptions)
+    for name, policy in spec.policies.items():
+        if trainer_of(spec, name) is None:
+            for key in ("optimizer", "staleness", "freeze"):
+                if getattr(policy, key) != known[key].default:
+                    yield idle(("policies", name, key), f"no trainer names '{name}'", "remove it")
+
+
+def check_together(spec: GraphSpec) -> Iterator[Problem]:
+    """Barriers and freezes: what holds policies together or still."""
+    for index, group in enumerate(spec.barrier):
+        path = ("barrier", str(index))
+        trained = {policy: trainer_of(spec, policy) for policy in group}
+        for policy, trainer in trained.items():
+            if policy not in spec.policies:
+                yield _unknown("policy", policy, spec.policies, path)
+            elif trainer is None:
                 yield Problem(
-                    path=("nodes", name, "policy"),
-                    wrong=f"it trains '{trained}' on the answers of '{made_by}' (from {maker})",
-                    allowed=listing(map(str, makers.values())),
-                    way_out=f"write policy: {made_by}",
+                    path=path,
+                    wrong=f"no trainer names '{policy}', so it has no steps to keep pace in",
+                    way_out="take it out of the barrier",
+                )
+        if len(trained) < 2:
+            yield Problem(
+                path=path, wrong="a barrier of one policy", allowed="two or more", way_out="name the others"
+            )
+        elif None not in trained.values():
+            yield from _keeps_pace(spec, [str(trainer) for trainer in trained.values()], path)
+    for name, policy in spec.policies.items():
+        yield from _freezes(spec, name, policy)
+
+
+def _keeps_pace(spec: GraphSpec, trainers: Sequence[str], path: Path) -> Iterator[Problem]:
+    steps = {name: spec.steps_of(name) for name in trainers}
+    if len(set(steps.values())) > 1:
+        told = ", ".join(f"{name} {count}" for name, count in steps.items())
+        yield Problem(
+            path=path,
+            wrong=f"its trainers take different numbers of steps: {told}",
+            way_out="give them the same steps, or take the barrier out",
+        )
+    for child in trainers:
+        table = str(leased_table(spec, child))
+        parent = tables(spec)[table].parent
+        above = None if parent is None else next(iter(members(spec, parent, "trainer")), None)
+        if above in trainers and parent is not None:
+            given = groups_of_a_step(spec, parent, table)
+            asked = spec.nodes[child].options.prompts_per_step
+            if given != asked:
+                yield Problem(
+                    path=("nodes", child, "prompts_per_step"),
+                    wrong=f"got {asked}: a step of {above} makes {given} prompts of '{table}', and the "
+                    "barrier keeps both to one step at a time, so each would wait for the other for ever",
+                    allowed=str(given),
+                    way_out="set it so, or take the barrier out",
                 )
 
 
-def _frozen(spec: GraphSpec) -> Iterator[Problem]:
-    trainers = {node.policy: name for name, node in spec.of_kind("trainer").items()}
-    for name, node in spec.of_kind("teacher", "critic").items():
-        if node.policy in trainers:
-            started = f"; a reference scores under what '{node.policy}' started from"
+def _freezes(spec: GraphSpec, name: str, policy: PolicyOptions) -> Iterator[Problem]:
+    trainer = trainer_of(spec, name)
+    for index, (first, last) in enumerate(policy.freeze):
+        path = ("policies", name, "freeze", str(index))
+        if first >= last:
             yield Problem(
-                path=("nodes", name, "policy"),
-                wrong=f"a {node.kind}'s weights stay as they are, and {trainers[node.policy]} trains "
-                f"'{node.policy}'",
-                allowed=listing(policy for policy in spec.policies if policy not in trainers),
-                way_out=f"add a policy for the {node.kind} that no trainer names"
-                + (started if node.kind == "teacher" else ""),
+                path=path,
+                wrong=f"from step {first} to before step {last} there is none",
+                allowed="the first below the second",
+                way_out="turn them round, or remove it",
             )
-    for name, policy in spec.policies.items():
-        if name not in trainers and policy.optimizer != OptimizerOptions():
-            yield idle(("policies", name, "optimizer"), f"no trainer names '{name}'", "remove it")
+        elif trainer is not None and first >= spec.steps_of(trainer):
+            yield idle(path, f"{trainer} takes {spec.steps_of(trainer)} steps", "remove it, or raise steps")
 
 
 def _unknown(what: str, name: str, known: Mapping[str, object], path: Path) -> Problem:

@@ -8,13 +8,12 @@ from headrace.algorithms.options import DapoOptions
 from headrace.algorithms.options.policy_gradient import PolicyGradient
 from headrace.algorithms.updates import MiniBatches
 from headrace.algorithms.updates.annealed import largest
-from headrace.dataflow.checks.code import check_own
 from headrace.dataflow.checks.idle import idle
 from headrace.dataflow.language.fields import keys
 from headrace.dataflow.language.problems import Path, Problem
 from headrace.dataflow.language.spec import GraphSpec
 from headrace.dataflow.planning.topology import policy_of
-from headrace.services.options import OptimizerOptions, SourceOptions, TrainerOptions
+from headrace.services.options import OptimizerOptions, TrainerOptions
 
 _OTHER_CREDIT = ("the credit is not gae", "set advantage: gae")
 _NO_HEAD = ("no value head is trained", "set advantage: gae and critic: head")
@@ -33,16 +32,14 @@ def check_training(spec: GraphSpec) -> Iterator[Problem]:
             path = ("nodes", name)
             policy = policy_of(spec, name)
             optimizer, at = spec.policies[policy].optimizer, ("policies", policy, "optimizer")
-            yield from _schedule(optimizer, at, spec.steps * trainer.update.updates_per_batch)
+            yield from _schedule(optimizer, at, spec.steps_of(name) * trainer.update.updates_per_batch)
             yield from _update(trainer, path)
             yield from _filter(trainer, path)
             yield from _algorithm_knobs(trainer, path)
-            yield from _files(trainer, path)
 
 
-def check_filter_sees_groups(source: SourceOptions, at: Path, trainer: TrainerOptions) -> Iterator[Problem]:
+def check_filter_sees_groups(largest: int, at: Path, trainer: TrainerOptions) -> Iterator[Problem]:
     """Whether a filter of equal rewards has more than one of a prompt to compare."""
-    largest = source.budget.group_sizes(source.samples_per_prompt)[1]
     if largest < 2 and any(isinstance(each, ZeroVariance) for each in _filters(trainer)):
         yield Problem(
             path=(*at, "samples_per_prompt"),
@@ -138,16 +135,3 @@ def _algorithm_knobs(trainer: TrainerOptions, path: Path) -> Iterator[Problem]:
 def _filters(trainer: TrainerOptions) -> tuple[Any, ...]:
     chosen = trainer.filter
     return chosen.filters if isinstance(chosen, ChainOptions) else (chosen,)
-
-
-def _files(trainer: TrainerOptions, path: Path) -> Iterator[Problem]:
-    """Classes of the user's own that are in no file."""
-    yield from check_own(trainer.algorithm, (*path, "algorithm"))
-    yield from check_own(trainer.update, (*path, "update"))
-    if isinstance(trainer.algorithm, PolicyGradient):
-        yield from check_own(trainer.algorithm.advantage, (*path, "algorithm", "advantage"))
-    if isinstance(trainer.filter, ChainOptions):
-        for index, each in enumerate(trainer.filter.filters):
-            yield from check_own(each, (*path, "filter", "filters", str(index)))
-    else:
-        yield from check_own(trainer.filter, (*path, "filter"))

@@ -11,6 +11,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, Union, cast, get_args, get_origin
 
 from headrace.algorithms.bounds import Range
+from headrace.algorithms.by_path import Place
 from headrace.dataflow.language.fields import Key, keys, type_name
 from headrace.dataflow.language.problems import Path, Problem, listing, nearest, show, suggestion
 
@@ -38,7 +39,7 @@ def convert(value: Any, kind: Any, path: Path, problems: list[Problem], *, help:
     if origin is tuple:
         return _tuple(value, arguments, path, problems, help)
     if origin is dict:
-        return _mapping(value, path, problems, help)
+        return _mapping(value, arguments[1], path, problems, help)
     if dataclasses.is_dataclass(kind) and isinstance(kind, type):
         return _tagged(value, [kind], path, problems) if _tag(kind) else build(kind, value, path, problems)
     return _scalar(value, cast(type, kind), path, problems, help)
@@ -110,10 +111,11 @@ def _way_out(path: Path, help: str) -> str:
     return f"set {name}: {help.rstrip('.')}" if help else f"set {name} to what is allowed"
 
 
-def _bounded(value: Any, bounds: Range, path: Path, problems: list[Problem], help: str) -> Any:
+def _bounded(value: Any, bounds: Range | Place, path: Path, problems: list[Problem], help: str) -> Any:
     if value is INVALID or bounds.holds(value):
         return value
-    finite = "" if bounds.infinite or math.isfinite(value) else "finite and "
+    unbounded = isinstance(bounds, Range) and not bounds.infinite and not math.isfinite(value)
+    finite = "finite and " if unbounded else ""
     problems.append(_refused(value, f"{finite}{bounds}", path, help))
     return INVALID
 
@@ -192,9 +194,14 @@ def _tuple(value: Any, kinds: Sequence[Any], path: Path, problems: list[Problem]
     return INVALID if any(item is INVALID for item in made) else tuple(made)
 
 
-def _mapping(value: Any, path: Path, problems: list[Problem], help: str) -> Any:
+def _mapping(value: Any, kind: Any, path: Path, problems: list[Problem], help: str) -> Any:
     if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
-        return dict(value)
+        if kind is Any or dataclasses.is_dataclass(kind):
+            return dict(value)
+        made = {
+            key: convert(member, kind, (*path, key), problems, help=help) for key, member in value.items()
+        }
+        return INVALID if INVALID in made.values() else made
     problems.append(_refused(value, "a mapping with text for keys", path, help))
     return INVALID
 

@@ -9,11 +9,13 @@ import dataclasses
 import inspect
 import re
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import MISSING, dataclass
 from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, get_type_hints
+
+from headrace.algorithms.by_path import Place
 
 _SCALAR_NAMES: Final = {int: "whole number", float: "number", str: "text", bool: "true or false"}
 
@@ -40,11 +42,61 @@ def keys(cls: type) -> dict[str, Key]:
     return {field.name: _key(field, hints[field.name], texts) for field in dataclasses.fields(cls)}
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Placed:
+    """A path that was set somewhere within options."""
+
+    path: tuple[str, ...]
+    """Keys that lead to it."""
+    place: Place
+    value: str
+
+
+def placed(value: Any, path: tuple[str, ...] = ()) -> Iterator[Placed]:
+    """Every path of a user's code or data below `value`, a dataclass of options or a tuple of them."""
+    if isinstance(value, tuple):
+        for index, member in enumerate(value):
+            yield from placed(member, (*path, str(index)))
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        for name, key in keys(type(value)).items():
+            member = getattr(value, name)
+            if isinstance(member, str) and (place := _place(key.type)) is not None:
+                yield Placed(path=(*path, name), place=place, value=member)
+            else:
+                yield from placed(member, (*path, name))
+
+
+def with_places(value: Any, change: Callable[[Place, str], str]) -> Any:
+    """`value` with every path that `placed` finds changed."""
+    if isinstance(value, tuple):
+        return tuple(with_places(member, change) for member in value)
+    if not dataclasses.is_dataclass(value) or isinstance(value, type):
+        return value
+    new: dict[str, Any] = {}
+    for name, key in keys(type(value)).items():
+        member = getattr(value, name)
+        place = _place(key.type) if isinstance(member, str) else None
+        moved = with_places(member, change) if place is None else change(place, member)
+        if moved is not member and moved != member:
+            new[name] = moved
+    return dataclasses.replace(value, **new) if new else value
+
+
+def _place(kind: Any) -> Place | None:
+    """The mark of an annotation, `| None` or not."""
+    if get_origin(kind) is Annotated:
+        return next((mark for mark in get_args(kind)[1:] if isinstance(mark, Place)), None)
+    if get_origin(kind) in (Union, UnionType):
+        return next(filter(None, map(_place, get_args(kind))), None)
+    return None
+
+
 def type_name(kind: Any) -> str:
     """A type as YAML has it, e.g. "whole number, at least 1" or "copy | jsonl"."""
     origin, arguments = get_origin(kind), get_args(kind)
     if origin is Annotated:
-        return f"{type_name(arguments[0])} {arguments[1]}"
+        bounds = arguments[1]
+        return f"{type_name(arguments[0])}{', ' if isinstance(bounds, Place) else ' '}{bounds}"
     if origin in (Union, UnionType):
         return " | ".join("null" if member is NoneType else type_name(member) for member in arguments)
     if origin is Literal:
@@ -53,7 +105,7 @@ def type_name(kind: Any) -> str:
         many = len(arguments) == 2 and arguments[1] is Ellipsis
         return f"list of {type_name(arguments[0])}" if many else f"list of {len(arguments)}"
     if origin is dict:
-        return "mapping"
+        return "mapping" if arguments[1] is Any else f"mapping to {type_name(arguments[1])}"
     if dataclasses.is_dataclass(kind) and isinstance(kind, type):
         tag = keys(kind).get("kind")
         return str(tag.default) if tag and isinstance(tag.default, str) else "mapping"

@@ -8,53 +8,27 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Literal
 
 from headrace.algorithms.bounds import Count, Natural, Positive, Range
-from headrace.services.options import (
-    CriticOptions,
-    PolicyOptions,
-    QueueOptions,
-    ReferenceOptions,
-    RewardOptions,
-    RolloutOptions,
-    SourceOptions,
-    TeacherOptions,
-    TrainerOptions,
-)
+from headrace.services.kinds import KINDS
+from headrace.services.options import PolicyOptions, QueueOptions
 
-NodeKind = Literal["source", "rollout", "reward", "reference", "teacher", "critic", "trainer"]
-NodeOptions = (
-    SourceOptions
-    | RolloutOptions
-    | RewardOptions
-    | ReferenceOptions
-    | TeacherOptions
-    | CriticOptions
-    | TrainerOptions
-)
+NodeKind = str
+"""A kind of `headrace.services.kinds`, or the path of a class of the user's own."""
+NodeOptions = Any
+"""The dataclass that the kind asks for."""
 
-OPTIONS: Final[dict[NodeKind, type[Any]]] = {
-    "source": SourceOptions,
-    "rollout": RolloutOptions,
-    "reward": RewardOptions,
-    "reference": ReferenceOptions,
-    "teacher": TeacherOptions,
-    "critic": CriticOptions,
-    "trainer": TrainerOptions,
-}
-"""Every kind of node and the class of its options."""
-
-WITH_INPUTS: Final[frozenset[NodeKind]] = frozenset(set(OPTIONS) - {"source"})
-WITH_POLICY: Final[frozenset[NodeKind]] = frozenset(set(OPTIONS) - {"source", "reward"})
+OPTIONS: Final[dict[NodeKind, type[Any]]] = {name: kind.options for name, kind in KINDS.items()}
+"""The kinds of ours and the classes of their options."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSpec:
-    """One service of the graph. In YAML the keys of `options` stand beside `kind`.
+    """One node of the graph. In YAML the keys of `options` stand beside `kind`.
 
-    A source has no inputs; a source and a reward have no policy of their own (None).
+    Which kinds have inputs and a policy of their own says `headrace.services.kinds`.
     """
 
     kind: NodeKind
-    """What the node does."""
+    """What the node does: one of ours, or `path/to/file.py:Class` of your own."""
     inputs: tuple[str, ...] = ()
     """Names of the nodes whose columns it reads."""
     policy: str | None = None
@@ -84,6 +58,8 @@ class GraphSpec:
     """Address of an existing Ray cluster; null: one is started on this machine and stopped at the end."""
     queue: QueueOptions = field(default_factory=QueueOptions)
     """How rows are kept."""
+    barrier: tuple[tuple[str, ...], ...] = ()
+    """Groups of policies that learn in step: a trainer begins a step once all of its group are there."""
     policies: dict[str, PolicyOptions] = field(default_factory=dict)
     """The models, by name."""
     nodes: dict[str, NodeSpec] = field(default_factory=dict)
@@ -91,3 +67,12 @@ class GraphSpec:
 
     def of_kind(self, *kinds: NodeKind) -> dict[str, NodeSpec]:
         return {name: node for name, node in self.nodes.items() if node.kind in kinds}
+
+    def staleness_of(self, policy: str) -> float:
+        """How far a policy's generation may run ahead."""
+        own = self.policies[policy].staleness
+        return self.staleness if own is None else own
+
+    def steps_of(self, trainer: str) -> int:
+        """Training steps of a trainer's policy."""
+        return self.nodes[trainer].options.steps or self.steps

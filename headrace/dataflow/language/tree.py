@@ -12,7 +12,8 @@ from typing import Any, Final
 from headrace.dataflow.language.convert import INVALID, build, convert
 from headrace.dataflow.language.fields import keys
 from headrace.dataflow.language.problems import Path, Problem, listing, show, suggestion
-from headrace.dataflow.language.spec import OPTIONS, WITH_INPUTS, WITH_POLICY, GraphSpec, NodeKind, NodeSpec
+from headrace.dataflow.language.spec import OPTIONS, GraphSpec, NodeKind, NodeSpec
+from headrace.services.kinds import is_path, kind_of
 from headrace.services.options import PolicyOptions
 
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
@@ -48,11 +49,12 @@ def node_from_tree(tree: Any, path: Path, problems: list[Problem]) -> Any:
         )
         return INVALID
     kind = tree.get("kind")
-    if kind not in OPTIONS:
-        problems.append(_unknown_kind(tree, path))
+    if not _is_kind(kind, path, problems):
+        problems.extend([] if is_path(str(kind)) else [_unknown_kind(tree, path)])
         return INVALID
+    assert isinstance(kind, str)
     also = node_keys(kind)
-    options = build(OPTIONS[kind], tree, path, problems, also=also, noun=f"a {kind}")
+    options = build(kind_of(kind).options, tree, path, problems, also=also, noun=f"a {kind}")
     edges = {name: _edge(tree, name, kind, path, problems) for name in also if name != "kind"}
     if options is INVALID or INVALID in edges.values():
         return INVALID
@@ -61,10 +63,11 @@ def node_from_tree(tree: Any, path: Path, problems: list[Problem]) -> Any:
 
 def node_keys(kind: NodeKind) -> tuple[str, ...]:
     """Keys of a node of this kind that are not among its options."""
+    declared = kind_of(kind)
     return (
         "kind",
-        *(["inputs"] if kind in WITH_INPUTS else []),
-        *(["policy"] if kind in WITH_POLICY else []),
+        *(["inputs"] if declared.has_inputs else []),
+        *(["policy"] if declared.has_policy else []),
     )
 
 
@@ -116,6 +119,27 @@ def _name_problems(spec: GraphSpec) -> Iterator[Problem]:
             )
 
 
+def _is_kind(kind: Any, path: Path, problems: list[Problem]) -> bool:
+    """Whether a kind is one of ours or a class of the user's; what is wrong with the latter is a problem."""
+    if not isinstance(kind, str) or not is_path(kind):
+        return kind in OPTIONS
+    try:
+        kind_of(kind)
+    except Exception as error:
+        wrong, _, way_out = str(error).partition("; ")
+        problems.append(
+            Problem(
+                path=(*path, "kind"),
+                wrong=wrong
+                if isinstance(error, ValueError | ImportError)
+                else f"{type(error).__name__}: {wrong}",
+                way_out=way_out or "name a class with the methods of headrace.services.own.NodeType",
+            )
+        )
+        return False
+    return True
+
+
 def _unknown_kind(tree: Mapping[str, Any], path: Path) -> Problem:
     if "kind" not in tree:
         wrong, way_out = "the key 'kind' is missing", "say what the node does"
@@ -123,7 +147,9 @@ def _unknown_kind(tree: Mapping[str, Any], path: Path) -> Problem:
         wrong = f"got {show(tree['kind'])}"
         way_out = suggestion(str(tree["kind"]), OPTIONS, otherwise="name one of these")
         path = (*path, "kind")
-    return Problem(path=path, wrong=wrong, allowed=listing(OPTIONS), way_out=way_out)
+    return Problem(
+        path=path, wrong=wrong, allowed=f"{listing(OPTIONS)}, or path/to/file.py:Class", way_out=way_out
+    )
 
 
 def _edge(tree: Mapping[str, Any], name: str, kind: NodeKind, path: Path, problems: list[Problem]) -> Any:

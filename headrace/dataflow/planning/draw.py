@@ -5,8 +5,17 @@ under the others.
 """
 
 from headrace.dataflow.language.spec import GraphSpec, NodeSpec
-from headrace.dataflow.planning.topology import order
-from headrace.services.options import RewardOptions, RolloutOptions, SourceOptions, TrainerOptions
+from headrace.dataflow.planning.topology import order, weight_edges
+from headrace.services.options import (
+    BranchOptions,
+    EvalOptions,
+    JoinOptions,
+    RewardOptions,
+    RolloutOptions,
+    SourceOptions,
+    TrainerOptions,
+    TransformOptions,
+)
 
 
 def draw_text(spec: GraphSpec) -> str:
@@ -16,7 +25,7 @@ def draw_text(spec: GraphSpec) -> str:
     for name, node in spec.nodes.items():
         if not node.inputs:
             lines += [_line(name, node), *_branches(spec, name, place)]
-    lines += [f"{trainer} ~~ weights of {policy} ~~> {to}" for trainer, policy, to in _weights(spec)]
+    lines += [f"{trainer} ~~ weights of {policy} ~~> {to}" for trainer, policy, to in weight_edges(spec)]
     return "\n".join(lines)
 
 
@@ -27,7 +36,9 @@ def draw_mermaid(spec: GraphSpec) -> str:
         opening, closing = ("[(", ")]") if node.kind == "source" else ("[", "]")
         lines.append(f'    {name}{opening}"{name}<br/>{describe(node)}"{closing}')
     lines += [f"    {source} --> {name}" for name, node in spec.nodes.items() for source in node.inputs]
-    lines += [f'    {trainer} -. "weights of {policy}" .-> {to}' for trainer, policy, to in _weights(spec)]
+    lines += [
+        f'    {trainer} -. "weights of {policy}" .-> {to}' for trainer, policy, to in weight_edges(spec)
+    ]
     return "\n".join(lines)
 
 
@@ -46,8 +57,18 @@ def describe(node: NodeSpec) -> str:
         case TrainerOptions():
             batch = f"{options.prompts_per_step} prompts per step"
             what = f"trainer {node.policy}, {options.algorithm.kind}, {batch}"
+        case BranchOptions(function=None):
+            what = "branch, rows as they are"
+        case BranchOptions():
+            what = f"branch by {options.function}, {options.samples_per_prompt} samples per prompt"
+        case JoinOptions():
+            what = f"join, {options.reduce} of {options.of} as {options.column}"
+        case TransformOptions():
+            return f"transform by {options.function}"
+        case EvalOptions():
+            what = f"eval {node.policy}, {options.prompts} prompts every {options.every} versions"
         case _:
-            what = f"{node.kind} {node.policy}"
+            what = f"{node.kind} {node.policy}" if node.policy else node.kind
     return what if options.replicas == 1 else f"{what}, {options.replicas} replicas"
 
 
@@ -68,13 +89,3 @@ def _branches(spec: GraphSpec, name: str, place: dict[str, int], indent: str = "
         if whole:
             lines += _branches(spec, reader, place, indent + ("    " if last else "│   "))
     return lines
-
-
-def _weights(spec: GraphSpec) -> list[tuple[str, str, str]]:
-    """(trainer, policy, rollout) for every way that weights go."""
-    return [
-        (trainer, str(node.policy), rollout)
-        for trainer, node in spec.of_kind("trainer").items()
-        for rollout, reader in spec.of_kind("rollout").items()
-        if reader.policy == node.policy
-    ]

@@ -8,33 +8,31 @@ import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 from headrace.dataflow.language.spec import GraphSpec, NodeKind, NodeOptions, NodeSpec
+from headrace.dataflow.planning.arithmetic import StepPlan, step_plan, table_staleness
 from headrace.dataflow.planning.cluster import Cluster
-from headrace.dataflow.planning.roles import ROLES, reads, writes
-from headrace.dataflow.planning.topology import order, policy_of, sources, tables
+from headrace.dataflow.planning.roles import copies, fused, held_columns, leased_columns, marks, writes
+from headrace.dataflow.planning.topology import (
+    leased_table,
+    members,
+    order,
+    policy_of,
+    table_of,
+    tables,
+)
+from headrace.services.kinds import kind_of
 from headrace.services.options import (
     OptimizerOptions,
     PolicyOptions,
     QueueOptions,
-    RolloutOptions,
     SourceOptions,
     TrainerOptions,
 )
 from headrace.services.source.hearing import READS, task_name
-from headrace.services.source.stream import MAX_PROMPTS_PER_PUT
 from headrace.services.trainer.schedule import scheduled
-from headrace.transferqueue.schema import Column, TableSpec, Task
-
-UNBOUNDED_STEPS = 4.0
-"""Batches of room for running ahead where `staleness` is inf: table rows are then the only bound.
-
-The rows of the source's `ahead_steps` are in the same table and are begun as well.
-"""
-
-
-Options = TypeVar("Options", bound=NodeOptions)
+from headrace.transferqueue.schema import Origin, TableSpec, Task
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +42,12 @@ class ServicePlan:
     node: str
     kind: NodeKind
     table: str
-    """Table whose rows it works on; a node's task has the node's name."""
+    """Table whose rows it works on, or makes where it leases none; a node's task has the node's name. Empty
+    for an eval, which has rows of its own."""
+    writes_to: str
+    """Table that its columns stand in; another one for a branch and a join."""
+    fused: tuple[str, ...]
+    """Transforms that run within it, in order."""
     policy_name: str
     """Policy whose weights or tokenizer it uses."""
     policy: PolicyOptions
@@ -56,24 +59,6 @@ class ServicePlan:
     gpus: float
     """GPUs reserved for a replica."""
     options: NodeOptions
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StepPlan:
-    """The arithmetic of one training step of a table."""
-
-    samples_per_prompt: int
-    """Mean over a step's prompts; where the budget follows from the prompts, the most."""
-    smallest_group: int
-    largest_group: int
-    prompts_per_step: int
-    samples_per_step: int
-    rows_in_flight: int
-    """Rows that may be begun and not yet trained on, the step's own included."""
-    temperature: float
-    """Of the rollout that makes the rows."""
-    max_new_tokens: int
-    """Longest answer of that rollout."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,6 +84,8 @@ class Plan:
     steps: int
     mode: str
     """What the staleness makes of the run, in words."""
+    modes: Mapping[str, str]
+    """As `mode`, of each policy that is trained."""
     queue: QueueOptions
     cluster: Cluster
     services: tuple[ServicePlan, ...]
@@ -117,24 +104,26 @@ class Plan:
 
 def plan(spec: GraphSpec, cluster: Cluster) -> Plan:
     """The plan of a graph without errors on a cluster."""
-    batches = {table: _batch(spec, members) for table, members in tables(spec).items()}
+    batches = {table: step_plan(spec, table) for table in tables(spec)}
+    trainers = spec.of_kind("trainer")
     return Plan(
         name=spec.name,
         runtime=spec.runtime,
-        steps=spec.steps,
+        steps=max((spec.steps_of(name) for name in trainers), default=spec.steps),
         mode=mode(spec.staleness),
+        modes={str(node.policy): mode(spec.staleness_of(str(node.policy))) for node in trainers.values()},
         queue=spec.queue,
         cluster=cluster,
-        services=tuple(_service(spec, name, cluster) for name in order(spec)),
-        tables={
-            table: _table(spec, table, members, batches[table]) for table, members in tables(spec).items()
-        },
+        services=tuple(
+            _service(spec, name, cluster) for name in order(spec) if kind_of(spec.nodes[name].kind).is_service
+        ),
+        tables={table: _table(spec, table, batches[table]) for table in batches},
         batches=batches,
         rates={
             str(node.policy): rates(
-                spec.policies[str(node.policy)].optimizer, spec.steps * updates_per_batch(node)
+                spec.policies[str(node.policy)].optimizer, spec.steps_of(name) * updates_per_batch(node)
             )
-            for node in spec.of_kind("trainer").values()
+            for name, node in trainers.items()
         },
     )
 
@@ -166,12 +155,14 @@ def updates_per_batch(trainer: NodeSpec) -> int:
 
 def _service(spec: GraphSpec, name: str, cluster: Cluster) -> ServicePlan:
     node = spec.nodes[name]
-    (table,) = sources(spec, name)
     policy = policy_of(spec, name)
+    home = table_of(spec, name) or ""
     return ServicePlan(
         node=name,
         kind=node.kind,
-        table=table,
+        table=leased_table(spec, name) or home,
+        writes_to=home,
+        fused=fused(spec, name),
         policy_name=policy,
         policy=spec.policies[policy],
         replicas=node.options.replicas,
@@ -185,66 +176,66 @@ def _service(spec: GraphSpec, name: str, cluster: Cluster) -> ServicePlan:
 def threads(spec: GraphSpec, node: NodeSpec, cores: int) -> int:
     """Threads of a replica that were left open.
 
-    Above staleness 0 all nodes that compute do so at once, and their replicas share the cores. At 0 a trainer
-    has every core for most of a step; rollouts overlap with its start and keep to half of them, since threads
-    of two processes that wait for each other's cores cost several times what they give.
+    Above staleness 0, and where several policies are trained, all nodes that compute do so at once, and
+    their replicas share the cores. At 0 a trainer has every core for most of a step; rollouts overlap with
+    its start and keep to half of them, since threads of two processes that wait for each other's cores cost
+    several times what they give.
     """
-    if not ROLES[node.kind].computes:
+    if not kind_of(node.kind).computes:
         return 1
-    if spec.staleness > 0:
-        at_once = [n for n in spec.nodes.values() if ROLES[n.kind].computes]
+    at_once = [n for n in spec.nodes.values() if kind_of(n.kind).computes]
+    trainers = spec.of_kind("trainer").values()
+    if len(trainers) > 1 or any(spec.staleness_of(str(n.policy)) > 0 for n in trainers):
         return max(1, cores // sum(n.options.replicas for n in at_once))
     available = cores // 2 if node.kind == "rollout" else cores
     return max(1, available // node.options.replicas)
 
 
-def _batch(spec: GraphSpec, members: tuple[str, ...]) -> StepPlan:
-    source = _options(spec, members, SourceOptions)
-    trainer = _options(spec, members, TrainerOptions)
-    rollout = _options(spec, members, RolloutOptions)
-    smallest, largest = source.budget.group_sizes(source.samples_per_prompt)
-    samples = source.samples_per_prompt if source.budget.spends_budget else largest
-    return StepPlan(
-        samples_per_prompt=samples,
-        smallest_group=smallest,
-        largest_group=largest,
-        prompts_per_step=trainer.prompts_per_step,
-        samples_per_step=samples * trainer.prompts_per_step,
-        rows_in_flight=math.ceil((1 + _ahead(spec)) * trainer.prompts_per_step) * samples,
-        temperature=rollout.temperature,
-        max_new_tokens=rollout.max_new_tokens,
-    )
-
-
-def _table(spec: GraphSpec, table: str, members: tuple[str, ...], batch: StepPlan) -> TableSpec:
-    columns = {column.name: column for name in members for column in writes(spec.nodes[name])}
-    source = _options(spec, members, SourceOptions)
-    feedback = [_feedback(table)] if source.hears else []
+def _table(spec: GraphSpec, table: str, batch: StepPlan) -> TableSpec:
+    shape, source = tables(spec)[table], spec.nodes[table].options
+    feedback = [_feedback(table)] if isinstance(source, SourceOptions) and source.hears else []
     return TableSpec(
         name=table,
-        columns=tuple(columns.values()),
+        columns=held_columns(spec, table),
         tasks=(
-            *(_task(spec, name, columns) for name in members if ROLES[spec.nodes[name].kind].task),
+            *(_task(spec, name) for name in shape.readers if kind_of(spec.nodes[name].kind).is_service),
             *feedback,
         ),
-        policy=policy_of(spec, table),
+        policy=_gated_by(spec, table),
         units_per_step=batch.prompts_per_step,
-        staleness=spec.staleness,
-        max_rows=_room(source, batch),
-        rewindable=spec.queue.durable,
+        staleness=table_staleness(spec, table),
+        max_rows=batch.max_rows,
+        rewindable=spec.queue.durable and bool(members(spec, table, "trainer")),
+        origin=origin(spec, table) if members(spec, table, "join") else None,
+        owed=_owed(spec, table),
     )
 
 
-def _room(source: SourceOptions, batch: StepPlan) -> int:
-    """Rows that the table holds: those in flight and those waiting.
+def _gated_by(spec: GraphSpec, table: str) -> str | None:
+    """The policy whose versions hold generation back: the one that the table both asks and trains."""
+    rollouts, trainers = (
+        {spec.nodes[name].policy for name in members(spec, table, kind)} for kind in ("rollout", "trainer")
+    )
+    return next(iter(rollouts & trainers), None)
 
-    Never less than a put beside all but one of a step's groups, were each the largest: then the source can
-    always write what the trainer still lacks.
-    """
-    waiting = math.ceil(source.waiting_steps * batch.prompts_per_step) * batch.samples_per_prompt
-    lacking_one = (batch.prompts_per_step - 1) * batch.largest_group
-    put = min(batch.prompts_per_step, MAX_PROMPTS_PER_PUT) * batch.largest_group
-    return max(batch.rows_in_flight + waiting, lacking_one + put)
+
+def origin(spec: GraphSpec, table: str) -> Origin | None:
+    """How the groups of a branch's prompts are numbered; None where rows keep their numbers: a source's, and
+    copies."""
+    parent = leased_table(spec, table)
+    if parent is None or copies(spec, table):
+        return None
+    return Origin(
+        table=parent,
+        samples=step_plan(spec, parent).largest_group,
+        prompts=spec.nodes[table].options.prompts_per_row,
+    )
+
+
+def _owed(spec: GraphSpec, table: str) -> dict[str, str]:
+    """Columns that joins bring into a table."""
+    joins = (name for name in tables(spec)[table].writers if spec.nodes[name].kind == "join")
+    return {column.name: name for name in joins for column in writes(spec, name)}
 
 
 def _feedback(source: str) -> Task:
@@ -252,25 +243,18 @@ def _feedback(source: str) -> Task:
     return Task(name=task_name(source), reads=READS, needs_full_group=True)
 
 
-def _task(spec: GraphSpec, name: str, columns: Mapping[str, Column]) -> Task:
+def _task(spec: GraphSpec, name: str) -> Task:
     node = spec.nodes[name]
-    role = ROLES[node.kind]
-    assert role.task is not None
+    kind = kind_of(node.kind)
+    assert kind.task is not None
+    own = () if kind.starts_table or node.kind == "join" else writes(spec, name)
     return Task(
         name=name,
-        reads=tuple(column for column in reads(node) if column in columns),
-        writes=tuple(column.name for column in writes(node)),
-        kind=role.task,
-        needs_full_group=role.needs_full_group,
+        reads=leased_columns(spec, name),
+        writes=tuple(column.name for column in (*own, *marks(spec, name))),
+        kind=kind.task,
+        needs_full_group=kind.needs_full_group or copies(spec, name),
     )
-
-
-def _ahead(spec: GraphSpec) -> float:
-    return UNBOUNDED_STEPS if math.isinf(spec.staleness) else spec.staleness
-
-
-def _options(spec: GraphSpec, members: tuple[str, ...], cls: type[Options]) -> Options:
-    return next(options for name in members if isinstance(options := spec.nodes[name].options, cls))
 
 
 def _plain(value: Any) -> Any:

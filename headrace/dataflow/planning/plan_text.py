@@ -6,7 +6,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from headrace.dataflow.planning.plan import Plan, Rates, ServicePlan, StepPlan
+from headrace.dataflow.planning.arithmetic import StepPlan
+from headrace.dataflow.planning.plan import Plan, Rates, ServicePlan
 
 
 def render(plan: Plan) -> RenderableType:

@@ -1,13 +1,32 @@
-"""The shape of a graph: who comes before whom, which nodes share a table, whose policy a node serves.
+"""The shape of a graph: who comes before whom, which rows a node works on, whose policy it serves.
 
-A source and everything that its rows flow through make one table, named after the source. The functions
-ask for a graph whose inputs exist and which has no cycle (`checks/structure.py` sees to it), except
-`order`, which finds the cycle.
+A table begins at a node that starts one (source, branch) and has its name. A join leads back from a branch's
+table to the one that the branch reads. The functions ask for a graph whose inputs exist and which has no
+cycle (`checks/structure.py` sees to it), except `order`, which finds the cycle; those that speak of *the*
+table of a node ask for one in which rows of several tables never meet.
 """
 
+from collections.abc import Iterator
+from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 
 from headrace.dataflow.language.spec import GraphSpec
+from headrace.services.kinds import kind_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """One table: the node that starts it, who writes its columns, who reads its rows; in flow order."""
+
+    name: str
+    parent: str | None
+    """Table that its rows come from; None: from a data set."""
+    writers: tuple[str, ...]
+    readers: tuple[str, ...]
+
+    @property
+    def members(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((*self.writers, *self.readers)))
 
 
 def order(spec: GraphSpec) -> tuple[str, ...]:
@@ -24,36 +43,107 @@ def cycle(spec: GraphSpec) -> tuple[str, ...]:
     return ()
 
 
-def upstream(spec: GraphSpec, name: str) -> dict[str, None]:
-    """Names of all nodes whose columns reach `name`, itself left out, as an ordered set."""
-    found: dict[str, None] = {}
-    for source in spec.nodes[name].inputs:
-        found |= {source: None} | upstream(spec, source)
-    return found
+def leased_tables(spec: GraphSpec, name: str) -> tuple[str, ...]:
+    """Tables whose rows a node's inputs give it: one, in a graph without errors; none for a source."""
+    found = (table for source in spec.nodes[name].inputs for table in written_tables(spec, source))
+    return tuple(dict.fromkeys(found))
 
 
-def sources(spec: GraphSpec, name: str) -> tuple[str, ...]:
-    """The sources whose rows reach a node, itself included."""
-    return tuple(node for node in (*upstream(spec, name), name) if spec.nodes[node].kind == "source")
+def written_tables(spec: GraphSpec, name: str) -> tuple[str, ...]:
+    """Tables that a node's columns stand in: one, in a graph without errors; none for an eval."""
+    node = spec.nodes[name]
+    if kind_of(node.kind).starts_table:
+        return (name,)
+    leased = leased_tables(spec, name)
+    if node.kind != "join":
+        return leased
+    branches = (table for table in leased if spec.nodes[table].inputs)
+    return tuple(dict.fromkeys(t for table in branches for t in leased_tables(spec, table)))
 
 
-def tables(spec: GraphSpec) -> dict[str, tuple[str, ...]]:
-    """The nodes of each table, in the order of the flow, by the name of the table's source."""
+def leased_table(spec: GraphSpec, name: str) -> str | None:
+    """The table whose rows a node leases; None: it leases none."""
+    return next(iter(leased_tables(spec, name)), None)
+
+
+def table_of(spec: GraphSpec, name: str) -> str | None:
+    """The table that a node's columns stand in; None for an eval."""
+    return next(iter(written_tables(spec, name)), None)
+
+
+def tables(spec: GraphSpec) -> dict[str, Shape]:
+    """Every table by its name, a branch's after the one that it reads."""
     flow = order(spec)
     return {
-        source: tuple(name for name in flow if source in sources(spec, name))
-        for source in spec.of_kind("source")
+        start: Shape(
+            name=start,
+            parent=leased_table(spec, start),
+            writers=tuple(name for name in flow if start in written_tables(spec, name)),
+            readers=tuple(name for name in flow if start in leased_tables(spec, name)),
+        )
+        for start in flow
+        if kind_of(spec.nodes[start].kind).starts_table
     }
 
 
+def upstream(spec: GraphSpec, name: str) -> dict[str, None]:
+    """Nodes whose columns a row that reaches `name` has for certain, as an ordered set.
+
+    What comes back through a join was branched off from rows that had passed what the branch reads.
+    """
+    found: dict[str, None] = {}
+    for source in spec.nodes[name].inputs:
+        found |= {source: None}
+        if spec.nodes[source].kind == "join":
+            for branch in leased_tables(spec, source):
+                found |= upstream(spec, branch)
+        elif not kind_of(spec.nodes[source].kind).starts_table:
+            found |= upstream(spec, source)
+    return found
+
+
+def downstream(spec: GraphSpec, name: str) -> dict[str, None]:
+    """Every node that needs what `name` makes, over all tables, as an ordered set."""
+    found: dict[str, None] = {}
+    for other, node in spec.nodes.items():
+        if name in node.inputs and other not in found:
+            found |= {other: None} | downstream(spec, other)
+    return found
+
+
+def members(spec: GraphSpec, table: str, kind: str) -> tuple[str, ...]:
+    """Nodes of one kind that lease rows of a table."""
+    return tuple(name for name in tables(spec)[table].readers if spec.nodes[name].kind == kind)
+
+
+def answering(spec: GraphSpec, table: str) -> str | None:
+    """The rollout that answers a table's prompts: its own, or where rows are copied, that of the parent."""
+    own = members(spec, table, "rollout")
+    parent = leased_table(spec, table)
+    if own or parent is None:
+        return own[0] if own else None
+    return answering(spec, parent)
+
+
 def policy_of(spec: GraphSpec, name: str) -> str:
-    """The policy that a node serves: its own, or that of the rollout in its table."""
+    """The policy that a node serves: its own, else that which answers the rows that it makes or reads."""
     node = spec.nodes[name]
     if node.policy is not None:
         return node.policy
-    (table,) = sources(spec, name)
-    return next(
-        policy
-        for member in tables(spec)[table]
-        if (policy := spec.nodes[member].policy) is not None and spec.nodes[member].kind == "rollout"
-    )
+    table = name if kind_of(node.kind).starts_table else leased_table(spec, name)
+    rollout = None if table is None else answering(spec, table)
+    assert rollout is not None, f"{name} has no rollout: checks/structure.py lets none pass"
+    return str(spec.nodes[rollout].policy)
+
+
+def trainer_of(spec: GraphSpec, policy: str) -> str | None:
+    """The trainer of a policy; None: nobody trains it."""
+    return next((name for name, node in spec.of_kind("trainer").items() if node.policy == policy), None)
+
+
+def weight_edges(spec: GraphSpec) -> Iterator[tuple[str, str, str]]:
+    """(trainer, policy, reader) for every way that weights go while a run goes on."""
+    for trainer, node in spec.of_kind("trainer").items():
+        for reader, other in spec.of_kind("rollout", "teacher", "critic", "eval").items():
+            if other.policy == node.policy:
+                yield trainer, str(node.policy), reader

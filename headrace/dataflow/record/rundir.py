@@ -73,6 +73,10 @@ class RunDir:
     def checkpoints(self) -> Path:
         return self.path / "checkpoints"
 
+    def checkpoints_of(self, policy: str, *, alone: bool) -> Path:
+        """Those of one policy; where it is the run's only one, `checkpoints` itself."""
+        return self.checkpoints if alone else self.checkpoints / policy
+
     @property
     def queue(self) -> Path:
         """Rows of a queue on disk; not there where it is in memory."""

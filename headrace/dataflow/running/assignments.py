@@ -1,16 +1,27 @@
 """From a plan to what each replica is told: the plan's services and the addresses of one launch."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from headrace.dataflow.language.spec import GraphSpec
-from headrace.dataflow.planning.plan import Plan, ServicePlan
-from headrace.dataflow.planning.topology import policy_of
-from headrace.services.base import Flow
+from headrace.dataflow.planning.plan import Plan, ServicePlan, origin
+from headrace.dataflow.planning.topology import answering, members, policy_of, tables, trainer_of
+from headrace.services.base import Bridge, Flow
 from headrace.services.host import Assignment
 
-START_ORDER = ("trainer", "rollout", "reference", "teacher", "critic", "reward", "source")
-"""The trainer first: its model takes longest to load, and all wait for its first weights."""
+FIRST, LAST = ("trainer", "rollout"), ("source",)
+"""A trainer's model takes longest to load and all wait for its first weights; prompts come when the rest is
+there."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """Where a table's training begins in this launch."""
+
+    step: int = 0
+    checkpoint: Path | None = None
+    """What it goes on from; None: the beginning."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,14 +32,15 @@ class Places:
     shared_dir: Path
     queue_address: str
     queue_timeout_s: float
-    first_step: int
-    resume: Path | None
-    """The checkpoint that the run goes on from; None at the start."""
+    starts: Mapping[str, Start]
+    """By table; of those that nobody trains on the default."""
+    checkpoints: Mapping[str, Path]
+    """Folders of them, by policy."""
 
 
 def assignments(spec: GraphSpec, planned: Plan, places: Places) -> list[Assignment]:
     """One for each replica, in the order in which they are started."""
-    services = sorted(planned.services, key=lambda service: START_ORDER.index(service.kind))
+    services = sorted(planned.services, key=_turn)
     return [
         _assignment(spec, planned, places, service, index)
         for service in services
@@ -36,22 +48,16 @@ def assignments(spec: GraphSpec, planned: Plan, places: Places) -> list[Assignme
     ]
 
 
+def _turn(service: ServicePlan) -> int:
+    if service.kind in FIRST:
+        return FIRST.index(service.kind)
+    return len(FIRST) + (service.kind in LAST)
+
+
 def _assignment(
     spec: GraphSpec, planned: Plan, places: Places, service: ServicePlan, index: int
 ) -> Assignment:
-    batch = planned.batches[service.table]
-    flow = Flow(
-        table=service.table,
-        steps=spec.steps,
-        first_step=places.first_step,
-        samples_per_prompt=batch.largest_group,
-        prompts_per_step=batch.prompts_per_step,
-        staleness=spec.staleness,
-        temperature=batch.temperature,
-        max_new_tokens=batch.max_new_tokens,
-        model=spec.policies[policy_of(spec, service.table)].model,
-        no_progress_timeout_s=spec.no_progress_timeout_s,
-    )
+    start = places.starts.get(service.table, Start())
     return Assignment(
         kind=service.kind,
         node=service.node,
@@ -66,6 +72,73 @@ def _assignment(
         options=service.options,
         policy_name=service.policy_name,
         policy=service.policy,
-        flow=flow,
-        resume=places.resume,
+        policy_is_trained=trainer_of(spec, service.policy_name) is not None,
+        flow=_flow(spec, planned, service, start),
+        checkpoints=places.checkpoints.get(service.policy_name),
+        bridge=_bridge(spec, service),
+        transforms=tuple(spec.nodes[name].options for name in service.fused),
+        resume=start.checkpoint,
+    )
+
+
+def _flow(spec: GraphSpec, planned: Plan, service: ServicePlan, start: Start) -> Flow:
+    if not service.table:
+        return _alone(spec, planned, service)
+    batch, table = planned.batches[service.table], planned.tables[service.table]
+    trainers = members(spec, service.table, "trainer")
+    return Flow(
+        table=service.table,
+        steps=spec.steps_of(trainers[0]) if trainers else planned.steps,
+        first_step=start.step,
+        samples_per_prompt=batch.largest_group,
+        prompts_per_step=batch.prompts_per_step,
+        staleness=table.staleness,
+        temperature=batch.temperature,
+        max_new_tokens=batch.max_new_tokens,
+        model=_answering_model(spec, service.table),
+        no_progress_timeout_s=spec.no_progress_timeout_s,
+        own_rows=table.policy is not None,
+        barrier=_barrier(spec, service),
+    )
+
+
+def _alone(spec: GraphSpec, planned: Plan, service: ServicePlan) -> Flow:
+    """Of an eval, which has prompts and answers of its own and follows its policy's trainer."""
+    trainer = trainer_of(spec, service.policy_name)
+    return Flow(
+        table="",
+        steps=planned.steps if trainer is None else spec.steps_of(trainer),
+        first_step=0,
+        samples_per_prompt=service.options.samples_per_prompt,
+        prompts_per_step=service.options.prompts,
+        staleness=0.0,
+        temperature=service.options.temperature,
+        max_new_tokens=service.options.max_new_tokens,
+        model=service.policy.model,
+        no_progress_timeout_s=spec.no_progress_timeout_s,
+    )
+
+
+def _answering_model(spec: GraphSpec, table: str) -> str:
+    return spec.policies[policy_of(spec, str(answering(spec, table)))].model
+
+
+def _barrier(spec: GraphSpec, service: ServicePlan) -> tuple[str, ...]:
+    if service.kind != "trainer":
+        return ()
+    groups = [group for group in spec.barrier if service.policy_name in group]
+    return tuple(dict.fromkeys(p for group in groups for p in group if p != service.policy_name))
+
+
+def _bridge(spec: GraphSpec, service: ServicePlan) -> Bridge | None:
+    if service.kind not in ("branch", "join"):
+        return None
+    branch = service.node if service.kind == "branch" else service.table
+    parent = str(tables(spec)[branch].parent)
+    return Bridge(
+        table=service.writes_to,
+        origin=origin(spec, branch),
+        owed=tuple(spec.nodes[join].options.column for join in members(spec, branch, "join")),
+        policies=tuple(spec.policies),
+        answered_by=policy_of(spec, str(answering(spec, parent))),
     )

@@ -24,11 +24,12 @@ from headrace.dataflow.language.parse import to_yaml
 from headrace.dataflow.language.spec import GraphSpec
 from headrace.dataflow.planning.cluster import this_machine
 from headrace.dataflow.planning.plan import Plan, plan
+from headrace.dataflow.planning.topology import members
 from headrace.dataflow.record.progress import Progress
 from headrace.dataflow.record.report import closing, summary, write_html
 from headrace.dataflow.record.rundir import RunDir, RunDirError
 from headrace.dataflow.record.telemetry import QUEUE, RUN_ENDED, RUN_STARTED, Telemetry
-from headrace.dataflow.running.assignments import Places, assignments
+from headrace.dataflow.running.assignments import Places, Start, assignments
 from headrace.dataflow.running.interrupts import Interrupts
 from headrace.dataflow.running.kept_queue import KeptQueue
 from headrace.dataflow.running.locks import Held, held
@@ -40,12 +41,15 @@ from headrace.dataflow.running.supervisor import Again, RoleLost, Supervisor, th
 from headrace.services.errors import ReplicaFailed, describe
 from headrace.services.host import Assignment
 from headrace.services.report import TABLE
-from headrace.services.trainer.checkpoint import Checkpoint, newest
+from headrace.services.trainer.checkpoint import newest
 from headrace.transferqueue import Client, QueueError, TableStats
 
 Status = Literal["completed", "failed", "interrupted"]
 
 EXIT_CODES: dict[Status, int] = {"completed": 0, "failed": 1, "interrupted": 130}
+
+AWAITED = ("trainer", "eval")
+"""Kinds whose work is the run's: it has ended when theirs has."""
 
 FAILURES = (RuntimeUnavailable, ReplicaFailed, ReplicaDied, QueueError)
 """What may keep a run from starting; anything else is a fault of ours and travels."""
@@ -99,7 +103,7 @@ def _record(spec: GraphSpec, run: RunDir) -> Outcome:
     planned = plan(spec, this_machine())
     run.graph.write_text(to_yaml(spec, resolved=True))
     run.plan.write_text(json.dumps(planned.to_json(), indent=1))
-    with Progress(spec.steps) as progress, Telemetry(run, watch=progress.take) as telemetry:
+    with Progress(planned.steps) as progress, Telemetry(run, watch=progress.take) as telemetry:
         outcome = asyncio.run(_run(spec, planned, run, telemetry))
     figures = summary(run.path)
     run.summary.write_text(json.dumps(figures, indent=1))
@@ -196,11 +200,13 @@ class Launch:
     async def run(self, ground: Ground) -> Outcome:
         places = self._places(ground)
         told = assignments(self._spec, self._planned, places)
-        for table in self._planned.tables.values():
-            await ground.client.create(replace(table, first_step=places.first_step))
+        for name, table in self._planned.tables.items():
+            await ground.client.create(replace(table, first_step=places.starts[name].step))
         if self._spec.queue.durable:
-            await self._return_to(told, places.first_step, ground.client)
-        self._report.event(RUN_STARTED, first_step=places.first_step, runtime=self._spec.runtime)
+            await self._return_to(told, ground.client)
+        steps = {name: start.step for name, start in places.starts.items()}
+        first = next(iter(steps.values())) if len(steps) == 1 else steps
+        self._report.event(RUN_STARTED, first_step=first, runtime=self._spec.runtime)
         supervisor = Supervisor(
             ground.runtime, ground.client, self._report, max_restarts=self._spec.max_restarts
         )
@@ -212,12 +218,13 @@ class Launch:
         await self._settle(ground)
         return outcome
 
-    async def _return_to(self, told: Sequence[Assignment], step: int, client: Client) -> None:
-        """What the queue held for an earlier launch is free again, and its trainers are back at `step`."""
+    async def _return_to(self, told: Sequence[Assignment], client: Client) -> None:
+        """What the queue held for an earlier launch is free again, and its trainers are back at their
+        checkpoints."""
         for assignment in told:
             await client.evict(assignment.replica, "the launch that it belonged to has ended")
             if assignment.kind == "trainer":
-                await client.rewind(assignment.node, step)
+                await client.rewind(assignment.node, assignment.flow.first_step)
 
     def _again(self, assignment: Assignment, client: Client) -> Again | None:
         """How a replica is replaced; a trainer needs the rows of the steps since its checkpoint."""
@@ -226,29 +233,36 @@ class Launch:
         return partial(self._trainer_again, client) if self._spec.queue.durable else None
 
     async def _trainer_again(self, client: Client, died: Assignment) -> Assignment:
-        resumed = self._newest()
-        step = 0 if resumed is None else resumed.step
-        await client.rewind(died.node, step)
-        self._report.event("rewound", replica=died.replica, step=step)
-        flow = replace(died.flow, first_step=step)
-        return replace(died, flow=flow, resume=None if resumed is None else resumed.path)
+        start = self._start(died.policy_name)
+        await client.rewind(died.node, start.step)
+        self._report.event("rewound", replica=died.replica, step=start.step)
+        return replace(died, flow=replace(died.flow, first_step=start.step), resume=start.checkpoint)
 
     def _places(self, ground: Ground) -> Places:
-        resumed = self._newest()
         return Places(
             run_dir=self._run.path,
             shared_dir=ground.shared,
             queue_address=ground.queue.address,
             queue_timeout_s=ground.queue.timeout_s,
-            first_step=0 if resumed is None else resumed.step,
-            resume=None if resumed is None else resumed.path,
+            starts={table: self._table_start(table) for table in self._planned.tables},
+            checkpoints={policy: self._checkpoints(policy) for policy in self._spec.policies},
         )
 
-    def _newest(self) -> Checkpoint | None:
-        found = newest(self._run.checkpoints)
+    def _table_start(self, table: str) -> Start:
+        trainers = members(self._spec, table, "trainer")
+        return self._start(str(self._spec.nodes[trainers[0]].policy)) if trainers else Start()
+
+    def _start(self, policy: str) -> Start:
+        """Where a policy's newest checkpoint stands."""
+        found = newest(self._checkpoints(policy))
         for skipped in found.skipped:
             self._report.event("checkpoint_skipped", path=str(skipped.path), reason=skipped.reason)
-        return found.checkpoint
+        if found.checkpoint is None:
+            return Start()
+        return Start(step=found.checkpoint.step, checkpoint=found.checkpoint.path)
+
+    def _checkpoints(self, policy: str) -> Path:
+        return self._run.checkpoints_of(policy, alone=len(self._spec.of_kind("trainer")) == 1)
 
     async def _until_over(self, kept: dict[asyncio.Task[None], str], ground: Ground) -> Outcome:
         """Waits for the trainers' end, or for what ends the run before."""
@@ -309,8 +323,8 @@ def _outcome(done: set[asyncio.Task[Any]], kept: dict[asyncio.Task[None], str]) 
             return Outcome(
                 status="failed", cause=str(error) if isinstance(error, RoleLost) else describe(error)
             )
-    trainers = [task for task, kind in kept.items() if kind == "trainer"]
-    return Outcome(status="completed") if all(task.done() for task in trainers) else None
+    awaited = [task for task, kind in kept.items() if kind in AWAITED]
+    return Outcome(status="completed") if all(task.done() for task in awaited) else None
 
 
 def _gone(what: str, task: asyncio.Task[None]) -> Outcome:

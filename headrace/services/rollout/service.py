@@ -32,7 +32,7 @@ class Rollout:
         self._seed = context.seed
         self.capacity = max(options.max_concurrent, context.flow.samples_per_prompt)
         self._fidelity = Fidelity(await tokenizer(options, context.policy))
-        self._engine = await build(options, context.policy, seed=context.seed, version=NOT_SERVED)
+        self._engine = await build(options, context.policy, seed=context.weights_seed, version=NOT_SERVED)
 
     @property
     def version(self) -> int:

@@ -68,5 +68,5 @@ def policy_scores(context: Context) -> "TokenScores":
     from headrace.services.models import load
     from headrace.services.scoring.model import PackedModel
 
-    loaded = load(context.policy.model, dtype=context.policy.dtype, seed=context.seed)
+    loaded = load(context.policy.model, dtype=context.policy.dtype, seed=context.weights_seed)
     return PackedModel(loaded.model, temperature=context.flow.temperature).logprobs

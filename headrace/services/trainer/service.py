@@ -82,7 +82,9 @@ class Trainer:
     def _load(self) -> None:
         context = self._context
         disable_progress_bar()
-        self._loaded: LoadedModel = load(context.policy.model, dtype=context.policy.dtype, seed=context.seed)
+        self._loaded: LoadedModel = load(
+            context.policy.model, dtype=context.policy.dtype, seed=context.weights_seed
+        )
         self._backend = TorchBackend(
             self._loaded.model,
             context.policy.optimizer,
@@ -283,7 +285,7 @@ class Trainer:
 
     def _write_checkpoint(self) -> int:
         """Returns the earliest step that the run can still come back to."""
-        directory = self._context.run_dir / "checkpoints"
+        directory = self._context.checkpoint_folder
         checkpoint.write(
             directory,
             self._committed,

@@ -37,6 +37,9 @@ texts = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_siz
     lambda t: t != "???"
 )
 counts = st.integers(1, 10**9)
+paths = st.builds(
+    "{}:{}".format, st.sampled_from(["a.b", "../x y.py", "C:/d.py"]), st.sampled_from(["f", "Gß"])
+)
 positives = st.floats(1e-12, 1e12)
 shares = st.floats(0, 1)
 plain = st.recursive(
@@ -57,7 +60,7 @@ datasets = (
     | st.builds(JsonlData, path=texts)
 )
 verifiers = st.builds(CopyVerifier, exact_weight=shares) | st.builds(
-    PythonVerifier, function=texts, timeout_s=positives
+    PythonVerifier, function=paths, timeout_s=positives
 )
 sources = st.builds(
     SourceOptions, dataset=datasets, epochs=st.none() | counts, shuffle=st.booleans(), **placed
@@ -86,14 +89,14 @@ algorithms = (
         sequence_length=st.none() | counts,
     )
     | st.builds(GspoOptions, advantage=st.sampled_from(["group_mean", "gae"]), gae_whiten=st.booleans())
-    | st.builds(PythonOptions, path=texts, options=mappings, reads=st.tuples(names))
+    | st.builds(PythonOptions, path=paths, options=mappings, reads=st.tuples(names))
     | st.builds(RoverOptions)
 )
 filters = (
     st.builds(ZeroVariance, min_std=shares)
     | st.builds(Overlong)
     | st.builds(Retokenised)
-    | st.builds(PythonFilterOptions, path=texts, options=mappings)
+    | st.builds(PythonFilterOptions, path=paths, options=mappings)
 )
 trainers = st.builds(
     TrainerOptions,

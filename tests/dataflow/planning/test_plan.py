@@ -8,8 +8,9 @@ from rich.console import Console
 from headrace.algorithms.updates import MiniBatches
 from headrace.dataflow import Graph
 from headrace.dataflow.language.spec import GraphSpec
+from headrace.dataflow.planning.arithmetic import StepPlan
 from headrace.dataflow.planning.cluster import Cluster
-from headrace.dataflow.planning.plan import Plan, Rates, StepPlan, mode, plan, rates, threads
+from headrace.dataflow.planning.plan import Plan, Rates, mode, plan, rates, threads
 from headrace.dataflow.planning.plan_text import render
 from headrace.services.columns import PROMPT, REFERENCE, RESPONSE, REWARD
 from headrace.services.options import OptimizerOptions, TrainerOptions
@@ -41,6 +42,7 @@ def test_a_step_counts_its_samples_and_the_rows_in_flight_in_whole_groups() -> N
             prompts_per_step=5,
             samples_per_step=15,
             rows_in_flight=24,
+            max_rows=54,
             temperature=0.7,
             max_new_tokens=16,
         )
@@ -136,9 +138,9 @@ def test_the_table_has_the_columns_and_tasks_of_its_nodes() -> None:
                     *trained,
                     "retokenises",
                     "reward",
+                    "reference_logprobs",
                     "reward_invalid",
                     "reward_parts",
-                    "reference_logprobs",
                 ),
                 kind="train",
                 needs_full_group=True,

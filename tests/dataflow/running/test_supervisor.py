@@ -110,6 +110,7 @@ def assignment(index: int = 0, *, kind: str = "rollout", node: str = "answers") 
         options=None,
         policy_name="actor",
         policy=PolicyOptions(model="tiny-copier"),
+        policy_is_trained=True,
         flow=FLOW,
     )
 

@@ -9,14 +9,12 @@ from dataclasses import asdict
 
 import zmq
 
-from headrace.dataflow.planning.roles import ROLES
 from headrace.dataflow.running.runtimes.base import QueuePlace
 from headrace.services.host import Assignment, Hosted
+from headrace.services.kinds import kind_of
 from headrace.transferqueue import Controller
 
 QUEUE_ADDRESS = "inproc://headrace"
-COMPUTING = {str(kind) for kind, role in ROLES.items() if role.computes}
-"""Kinds of node that run a model."""
 
 
 class LocalHandle:
@@ -64,7 +62,7 @@ class LocalRuntime:
         return controller.address, LocalQueue(controller)
 
     async def start(self, assignment: Assignment) -> LocalHandle:
-        if assignment.kind in COMPUTING:
+        if kind_of(assignment.kind).computes:
             import torch
 
             self._threads = max(self._threads, assignment.threads)

@@ -1,0 +1,148 @@
+"""The arithmetic of tables: how large groups are, how many a step takes and makes of another's."""
+
+import math
+from dataclasses import dataclass
+
+from headrace.dataflow.language.spec import GraphSpec
+from headrace.dataflow.planning.roles import copies
+from headrace.dataflow.planning.topology import answering, leased_table, members, tables
+from headrace.services.options import BranchOptions, SourceOptions, TrainerOptions
+from headrace.services.source.stream import MAX_PROMPTS_PER_PUT
+
+UNBOUNDED_STEPS = 4.0
+"""Batches of room for running ahead where `staleness` is inf: table rows are then the only bound.
+
+The rows of a source's `ahead_steps` are in the same table and are begun as well.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sizes:
+    """Of the groups of a table."""
+
+    usual: int
+    """Mean over a step's prompts; where a budget follows from the prompts, the most."""
+    smallest: int
+    largest: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepPlan:
+    """The arithmetic of one training step of a table."""
+
+    samples_per_prompt: int
+    """Mean over a step's prompts; where the budget follows from the prompts, the most."""
+    smallest_group: int
+    largest_group: int
+    prompts_per_step: int
+    """Of a table that nobody trains on: those that one step of its parent makes."""
+    samples_per_step: int
+    rows_in_flight: int
+    """Rows that may be begun and not yet trained on, the step's own included."""
+    max_rows: int
+    """Rows that the table holds."""
+    temperature: float
+    """Of the rollout that makes the rows."""
+    max_new_tokens: int
+    """Longest answer of that rollout."""
+
+
+def step_plan(spec: GraphSpec, table: str) -> StepPlan:
+    """A table's arithmetic; for a graph without errors."""
+    sizes, prompts = group_sizes(spec, table), prompts_per_step(spec, table)
+    rollout = spec.nodes[str(answering(spec, table))].options
+    flight = math.ceil((1 + _ahead(spec, table)) * prompts) * sizes.usual
+    return StepPlan(
+        samples_per_prompt=sizes.usual,
+        smallest_group=sizes.smallest,
+        largest_group=sizes.largest,
+        prompts_per_step=prompts,
+        samples_per_step=sizes.usual * prompts,
+        rows_in_flight=flight,
+        max_rows=max(flight + _waiting(spec, table, prompts, sizes), _lacking_one(prompts, sizes.largest)),
+        temperature=rollout.temperature,
+        max_new_tokens=rollout.max_new_tokens,
+    )
+
+
+def group_sizes(spec: GraphSpec, table: str) -> Sizes:
+    options = spec.nodes[table].options
+    if isinstance(options, SourceOptions):
+        smallest, largest = options.budget.group_sizes(options.samples_per_prompt)
+        usual = options.samples_per_prompt if options.budget.spends_budget else largest
+        return Sizes(usual=usual, smallest=smallest, largest=largest)
+    if copies(spec, table):
+        return group_sizes(spec, str(leased_table(spec, table)))
+    samples = options.samples_per_prompt
+    return Sizes(usual=samples, smallest=samples, largest=samples)
+
+
+def prompts_per_step(spec: GraphSpec, table: str) -> int:
+    """Prompts of a training step; where nobody trains, those that a step of the parent makes."""
+    for trainer in members(spec, table, "trainer"):
+        options = spec.nodes[trainer].options
+        assert isinstance(options, TrainerOptions)
+        return options.prompts_per_step
+    parent = tables(spec)[table].parent
+    if parent is None:
+        return groups_made(spec, table)
+    return groups_of_a_step(spec, parent, table)
+
+
+def groups_of_a_step(spec: GraphSpec, parent: str, table: str) -> int:
+    """The most groups of a branch's table that one step of its parent makes."""
+    options = spec.nodes[table].options
+    assert isinstance(options, BranchOptions)
+    prompts = prompts_per_step(spec, parent)
+    if copies(spec, table):
+        return prompts
+    return prompts * group_sizes(spec, parent).usual * options.prompts_per_row
+
+
+def groups_made(spec: GraphSpec, table: str) -> int:
+    """Prompts that a source without a trainer keeps in flight: as many as one step of what it feeds takes."""
+    for child, shape in tables(spec).items():
+        if shape.parent == table:
+            options = spec.nodes[child].options
+            assert isinstance(options, BranchOptions)
+            rows = prompts_per_step_below(spec, child)
+            return max(1, math.ceil(rows / (group_sizes(spec, table).usual * options.prompts_per_row)))
+    return 1
+
+
+def prompts_per_step_below(spec: GraphSpec, table: str) -> int:
+    """Prompts of a branch's table that a step there takes, or feeds what is below it."""
+    for trainer in members(spec, table, "trainer"):
+        return int(spec.nodes[trainer].options.prompts_per_step)
+    return groups_made(spec, table)
+
+
+def _waiting(spec: GraphSpec, table: str, prompts: int, sizes: Sizes) -> int:
+    """Rows beyond those in flight that find room.
+
+    Of a branch: all that may come of its parent's rows, so that it never waits for a step of its own table
+    while its parent waits for it.
+    """
+    options = spec.nodes[table].options
+    if isinstance(options, SourceOptions):
+        return math.ceil(options.waiting_steps * prompts) * sizes.usual
+    parent = str(tables(spec)[table].parent)
+    return groups_of_a_step(spec, parent, table) * sizes.largest * math.ceil(2 + _ahead(spec, parent))
+
+
+def _lacking_one(prompts: int, largest: int) -> int:
+    """A put beside all but one of a step's groups, were each the largest: then whoever writes prompts can
+    always write what the trainer still lacks."""
+    return (prompts - 1) * largest + min(prompts, MAX_PROMPTS_PER_PUT) * largest
+
+
+def _ahead(spec: GraphSpec, table: str) -> float:
+    staleness = table_staleness(spec, table)
+    return UNBOUNDED_STEPS if math.isinf(staleness) else staleness
+
+
+def table_staleness(spec: GraphSpec, table: str) -> float:
+    """That of the policy that a table trains; the run's where nobody trains on it."""
+    for trainer in members(spec, table, "trainer"):
+        return spec.staleness_of(str(spec.nodes[trainer].policy))
+    return spec.staleness

@@ -1,0 +1,62 @@
+"""What a user may set on policies and services; a graph's nodes and the command line's help are made of it.
+
+Plain data that imports nothing heavy, so that a dataflow is parsed and checked before torch is loaded.
+A union is keyed on `kind`, and a bare string stands for `{kind: <string>}` with every default.
+"""
+
+from headrace.services.options.between import BranchOptions, JoinOptions
+from headrace.services.options.data import CopyData, Dataset, JsonlData, ReasoningGymData
+from headrace.services.options.eval import EvalOptions
+from headrace.services.options.judge import JudgeOptions
+from headrace.services.options.nodes import (
+    CriticOptions,
+    FrozenOptions,
+    ReferenceOptions,
+    RewardOptions,
+    RolloutOptions,
+    SourceOptions,
+    TeacherOptions,
+    TrainerOptions,
+)
+from headrace.services.options.placed import Placed
+from headrace.services.options.policy import GreedyOptions, OptimizerOptions, PolicyOptions, Schedule
+from headrace.services.options.queue import QueueOptions
+from headrace.services.options.rows import RowFilterOptions, SinkOptions, TransformOptions
+from headrace.services.options.verifiers import (
+    CopyVerifier,
+    PythonVerifier,
+    ReasoningGymVerifier,
+    Verifier,
+)
+
+__all__ = [
+    "BranchOptions",
+    "CopyData",
+    "CopyVerifier",
+    "CriticOptions",
+    "Dataset",
+    "EvalOptions",
+    "FrozenOptions",
+    "GreedyOptions",
+    "JoinOptions",
+    "JsonlData",
+    "JudgeOptions",
+    "OptimizerOptions",
+    "Placed",
+    "PolicyOptions",
+    "PythonVerifier",
+    "QueueOptions",
+    "ReasoningGymData",
+    "ReasoningGymVerifier",
+    "ReferenceOptions",
+    "RewardOptions",
+    "RolloutOptions",
+    "RowFilterOptions",
+    "Schedule",
+    "SinkOptions",
+    "SourceOptions",
+    "TeacherOptions",
+    "TrainerOptions",
+    "TransformOptions",
+    "Verifier",
+]

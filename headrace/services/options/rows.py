@@ -1,0 +1,46 @@
+"""What is done with rows on their way: dropped, shaped, kept in files."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from headrace.algorithms.bounds import Count
+from headrace.algorithms.by_path import FunctionPath
+from headrace.services.options.placed import Placed
+from headrace.transferqueue.schema import Dtype
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowFilterOptions(Placed):
+    """Lets rows pass or drops them, by a function of yours; who reads from it sees those that passed."""
+
+    function: FunctionPath
+    """Where it is; called with columns by name, it returns true, or false or the reason to drop the row."""
+    columns: tuple[str, ...] = ("prompt", "response")
+    """What it is called with: columns, or the texts `prompt` and `response`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TransformOptions:
+    """New columns by a pure function of others; no service of its own: it runs in those that read from it."""
+
+    function: FunctionPath
+    """Where it is; called with a row's columns by name, it returns a mapping with the columns of `writes`."""
+    columns: tuple[str, ...]
+    """Columns that it is called with."""
+    writes: dict[str, Dtype]
+    """Columns that it gives, with their types."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkOptions(Placed):
+    """Keeps rows in files, each row once."""
+
+    format: Literal["jsonl", "parquet"] = "jsonl"
+    """Of the files."""
+    columns: tuple[str, ...] = ()
+    """What is kept: columns, or the texts `prompt` and `response`; none: the texts and every column that its
+    inputs write."""
+    directory: str | None = None
+    """Folder of the files; None: `sinks/<node>` of the run's directory."""
+    rows_per_file: Count = 4096
+    """Rows after which a file is closed; a file that is there is whole."""
