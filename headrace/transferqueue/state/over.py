@@ -26,6 +26,7 @@ def finish(table: "Table", task: str) -> list[int]:
         return []
     leases = [held.id for held in table.leases if held.task == flow.index]
     table.over = flow
+    table.history.fork(table.ledger.step)
     rows = [row for row in table.shelf.rows.values() if not row.done & flow.bit]
     for row in rows:
         row.unit.uncount()

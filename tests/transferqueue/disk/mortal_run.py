@@ -34,7 +34,9 @@ class Run:
         self.covered = 0
         self.checksums: dict[int, int] = {}
         self.batch: list[int] = []
-        self.forks = self.groups = self.rewinds = 0
+        self.forks = self.groups = self.rewinds = self.finishes = 0
+        self.over = False
+        """The trainer has taken its last step, until a rewind."""
         self.crash: Crash = "no"
         self.queue.ask("source", "create", {"spec": self.spec().to_wire()})
 
@@ -74,10 +76,9 @@ class Run:
             self.lease,
             self.end_lease,
             self.end_lease,
-            self.train,
-            self.train,
+            *([self.go_on] if self.over else [self.train, self.train]),
         ]
-        rare = [self.drop, self.evict, self.expire, self.checkpoint, self.rewind]
+        rare = [self.drop, self.evict, self.expire, self.checkpoint, self.rewind, self.finish]
         self.random.choice(rare if self.random.random() < 0.1 else choices)()
         self.crash = "no"
 
@@ -194,10 +195,25 @@ class Run:
             self.ask("t", "checkpointed", task="learn", step=len(self.steps))
             self.covered = len(self.steps)
 
+    def finish(self) -> None:
+        if self.recorded:
+            return
+        self.ask("t", "finish", task="learn")
+        self.over = True
+        self.finishes += 1
+        self._forget("learn")
+        self.batch = []
+
+    def go_on(self) -> None:
+        self.back_to(len(self.steps))
+
     def rewind(self) -> None:
-        step = self.random.randint(self.covered, len(self.steps))
+        self.back_to(self.random.randint(self.covered, len(self.steps)))
+
+    def back_to(self, step: int) -> None:
         self.ask("t", "rewind", task="learn", step=step)
         self.rewinds += 1
+        self.over = False
         self._forget("learn")
         self.batch = []
         self.recorded |= dict(enumerate(self.steps[step:], step))
@@ -282,11 +298,14 @@ class Run:
             flows,
             table.shelf.bytes,
             table.newest_version,
+            table.over and table.over.task.name,
         )
 
     def check(self) -> None:
         table, shelf = self.table, self.table.shelf
         ended = {uid for batch in self.steps for uid in batch} | self.dropped | table.ledger.quarantine.keys()
+        if self.finishes:
+            ended |= {uid for uid, column in self.written if column == "score" and table.ledger.is_gone(uid)}
         for (uid, column), content in self.written.items():
             if uid in ended:
                 continue

@@ -21,7 +21,7 @@ class MortalMachine(RuleBasedStateMachine):
     """`Run` notes what was acknowledged in plain sets and compares after every restart."""
 
     root: Path
-    examples = operations = crashes = steps = rewinds = forks = 0
+    examples = operations = crashes = steps = rewinds = forks = finishes = 0
 
     @initialize(seed=SEEDS)
     def make(self, seed: int) -> None:
@@ -54,6 +54,7 @@ class MortalMachine(RuleBasedStateMachine):
         kind.steps += len(self.run.steps)
         kind.rewinds += self.run.rewinds
         kind.forks += self.run.forks
+        kind.finishes += self.run.finishes
         self.run.queue.chronicle.close()
         shutil.rmtree(self.directory)
 
@@ -89,4 +90,4 @@ def test_nothing_acknowledged_is_lost_in_100_000_operations(machine: type[Mortal
         drive(machine, 40, 30)
     assert machine.crashes > 1000
     assert machine.steps > 1000
-    assert min(machine.rewinds, machine.forks) > 100
+    assert min(machine.rewinds, machine.forks, machine.finishes) > 100

@@ -161,6 +161,26 @@ def test_going_back_makes_it_live_again_with_the_same_batches(bench: Make) -> No
     assert b.roll(100, 2) == [4, 5], "the gate is closed again"
 
 
+def test_a_step_that_was_to_come_again_is_made_of_what_is_there_later(bench: Make) -> None:
+    """The trainer went back, and then took its last step before the one that it had been at."""
+    b = bench(rewindable=True, units_per_step=1)
+    b.prompts(3, 1)
+    for step in range(2):
+        b.roll(1, step)
+        b.score()
+        b.commit(step, b.learn())
+        b.table.publish(step + 1)
+    rewind(b.table, "learn", 1)
+    finish(b.table, "learn")
+    assert (list(b.table.shelf.rows), b.table.ledger.finished) == ([2], 1)
+    rewind(b.table, "learn", 1)
+    b.roll(1, 1)
+    b.score()
+    assert b.learn() == [2]
+    b.commit(1, [2])
+    assert (b.table.ledger.trained, b.table.ledger.lost(0)) == (2, 0)
+
+
 def test_rows_made_meanwhile_are_trained_on_if_they_are_in_time(bench: Make) -> None:
     """Two rows a step at staleness 1: of 8 begun at version 0, steps 0 and 1 can take 4 in time."""
     b = bench(tasks=TASKS, staleness=1.0)
