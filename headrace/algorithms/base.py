@@ -30,12 +30,13 @@ class PolicyOutput:
     """
 
     logprobs: "torch.Tensor"
+    """NaN throughout of a value model, which has none."""
     entropy: "torch.Tensor | None" = None
     """Of the distribution that the token was drawn from, in nats."""
     mean_logprobs: "torch.Tensor | None" = None
     """Mean over the vocabulary of its log-probabilities."""
     values: "torch.Tensor | None" = None
-    """Of a value head."""
+    """Of a value head, or of a value model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +48,7 @@ class TokenBatch:
     """
 
     behaviour_logprobs: "torch.Tensor"
+    """NaN throughout where a value model is trained, which reads none."""
     proximal_logprobs: "torch.Tensor | None" = None
     """None: nobody wrote them; the step then takes one update, which starts at the current policy."""
     reference_logprobs: "torch.Tensor | None" = None
@@ -116,6 +118,9 @@ def _column(columns: Mapping[str, T], name: str) -> T:
 
 class Algorithm(Protocol):
     """Subclass it for the defaults; `advantages` and `loss` are what an algorithm must say."""
+
+    trains_values: bool = False
+    """Whether the model is a value model, a token classifier with one label: `outputs()` is then `values`."""
 
     needs_full_batch: bool = False
     """Whether `advantages` or `prepare` must see the step's whole batch at once. Gradients then wait for

@@ -19,6 +19,9 @@ SAMPLES = "samples"
 PPL_RATIO = "mismatch/ppl_ratio"
 MOMENTS = ("pearson/x", "pearson/y", "pearson/xx", "pearson/yy", "pearson/xy")
 """Of the probabilities under the behaviour (x) and the current (y) policy."""
+RETURNS_SQUARED = "critic/returns_squared"
+MISSED, MISSED_SQUARED = "critic/missed", "critic/missed_squared"
+"""What the values before the update miss of the returns."""
 MEANS = (
     "actor/pg_loss",
     "actor/ppo_kl",
@@ -37,6 +40,7 @@ MEANS = (
     "critic/vf_loss",
     "critic/values",
     "critic/returns",
+    "critic/vf_clipfrac",
 )
 
 
@@ -79,12 +83,23 @@ def surrogate_sums(policy: PolicyOutput, surrogate: Surrogate, batch: TokenBatch
     return sums | _perplexity_sums(current_T, batch)
 
 
-def value_sums(losses: torch.Tensor, batch: TokenBatch) -> dict[str, torch.Tensor]:
-    """Sums over trained tokens of a value head's loss [T], its values before the update and the returns."""
+def value_sums(
+    values: torch.Tensor, losses: torch.Tensor, batch: TokenBatch, *, clip: float | None
+) -> dict[str, torch.Tensor]:
+    """Sums over trained tokens of a value loss [T] at `values` [T], of the values before and the returns.
+
+    `vf_clipfrac` counts tokens whose value the clip holds back.
+    """
+    before_T, returns_T = batch.column("values"), batch.column("returns")
+    missed_T = returns_T - before_T
     tokens = {
         "critic/vf_loss": losses.detach(),
-        "critic/values": batch.column("values"),
-        "critic/returns": batch.column("returns"),
+        "critic/values": before_T,
+        "critic/returns": returns_T,
+        "critic/vf_clipfrac": _held_back(values.detach() - before_T, missed_T, clip).to(losses.dtype),
+        RETURNS_SQUARED: returns_T.square(),
+        MISSED: missed_T,
+        MISSED_SQUARED: missed_T.square(),
     }
     return _masked_sums(tokens, batch.mask)
 
@@ -107,7 +122,8 @@ def summary(sums: Mapping[str, float], maxima: Mapping[str, float]) -> dict[str,
 
     `is/ess` is 1 / mean(w^2) of the weights w normalised to mean 1: the share of tokens that still count.
     `mismatch/ppl_ratio` is the mean over samples of current over behaviour perplexity, `mismatch/pearson` the
-    correlation of the tokens' probabilities under the two, 1 where neither varies.
+    correlation of the tokens' probabilities under the two, 1 where neither varies. `critic/vf_explained_var`
+    is 1 - Var(returns - values) / Var(returns), of the values before the update; 0 where returns are equal.
     """
     tokens = sums.get("tokens", 0.0)
     if tokens == 0:
@@ -125,6 +141,10 @@ def summary(sums: Mapping[str, float], maxima: Mapping[str, float]) -> dict[str,
         metrics[PPL_RATIO] = sums[PPL_RATIO] / sums[SAMPLES]
     if MOMENTS[0] in sums:
         metrics["mismatch/pearson"] = _pearson(*(sums[name] / tokens for name in MOMENTS))
+    if MISSED in sums:
+        spread = _deviation(metrics["critic/returns"], sums[RETURNS_SQUARED] / tokens) ** 2
+        missed = _deviation(sums[MISSED] / tokens, sums[MISSED_SQUARED] / tokens) ** 2
+        metrics["critic/vf_explained_var"] = 1.0 - missed / spread if spread > 0 else 0.0
     return metrics
 
 
@@ -132,6 +152,13 @@ def clipping_is_off(metrics: Mapping[str, float], *, staleness: float) -> bool:
     """Whether ratio and weights are identically 1 though samples are stale: the old ones were recomputed."""
     ones = all(metrics.get(name) == 1.0 for name in ("ratio/max", "is/max", "is/min"))
     return staleness > 0 and ones and metrics.get("actor/pg_clipfrac") == 0.0
+
+
+def _held_back(moved: torch.Tensor, missed: torch.Tensor, clip: float | None) -> torch.Tensor:
+    """bool [T], where a value that moved by `moved` errs less than the bound lets it."""
+    if clip is None:
+        return torch.zeros_like(moved, dtype=torch.bool)
+    return (moved.clamp(-clip, clip) - missed).abs() > (moved - missed).abs()
 
 
 def _masked_sums(tokens: Mapping[str, torch.Tensor], mask: torch.Tensor) -> dict[str, torch.Tensor]:

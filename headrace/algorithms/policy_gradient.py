@@ -67,9 +67,9 @@ class PolicyGradientAlgorithm(Algorithm):
         if self._entropy_coef > 0:
             losses_T = losses_T - self._entropy_coef * _entropy(policy)
         if self._credit.values_by_head:
-            fitted_T = self._value_loss(policy, batch)
+            values_T, fitted_T = self._value_loss(policy, batch)
             losses_T = losses_T + self._value_coef * fitted_T
-            sums |= value_sums(fitted_T, batch)
+            sums |= value_sums(values_T, fitted_T, batch, clip=self._credit.value_clip)
         reduced = self._reduce(batch)
         return LossSum(
             total=reduced.total(losses_T),
@@ -78,12 +78,13 @@ class PolicyGradientAlgorithm(Algorithm):
             maxima=surrogate_maxima(surrogate, batch),
         )
 
-    def _value_loss(self, policy: PolicyOutput, batch: TokenBatch) -> torch.Tensor:
+    def _value_loss(self, policy: PolicyOutput, batch: TokenBatch) -> tuple[torch.Tensor, torch.Tensor]:
+        """The head's values and their loss, both [T]."""
         if policy.values is None:
             raise ValueError(
                 "gae takes the values of a head, which the policy did not give; name it in outputs()"
             )
-        return value_clip(
+        return policy.values, value_clip(
             policy.values, batch.column("values"), batch.column(RETURNS), clip=self._credit.value_clip
         )
 

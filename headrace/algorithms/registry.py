@@ -15,6 +15,7 @@ from headrace.algorithms.options.policy_gradient import PolicyGradient
 from headrace.algorithms.pacs import Pacs
 from headrace.algorithms.rover import Rover
 from headrace.algorithms.supervised import Opd, Sft
+from headrace.algorithms.value import ValueFit
 from headrace.algorithms.weighted import Topr, WeightedGradient
 
 ALGORITHMS: dict[str, Callable[[Any], Algorithm]] = {
@@ -39,6 +40,7 @@ ALGORITHMS: dict[str, Callable[[Any], Algorithm]] = {
     "opd": Opd,
     "pacs": Pacs,
     "rover": Rover,
+    "value": ValueFit,
 }
 """What makes an algorithm of the options of its kind."""
 

@@ -21,4 +21,5 @@ class Critic(FrozenScorer):
         from headrace.services.scoring.values import PackedValues
 
         check_same_tokens(context.policy.model, context.flow.model)
-        return PackedValues(load_value(context.policy.model, dtype=context.policy.dtype)).values
+        loaded = load_value(context.policy.model, dtype=context.policy.dtype, seed=context.seed)
+        return PackedValues(loaded.model).values

@@ -91,7 +91,7 @@ def test_credit_over_the_batch_waits_for_it() -> None:
 def test_a_lone_answer_teaches_nothing_only_where_answers_are_compared() -> None:
     kinds = {options.__dataclass_fields__["kind"].default: options for options in get_args(AlgorithmOptions)}
     alone = {kind for kind, options in kinds.items() if kind != "python" and not options().compares_group}
-    assert alone == {"ppo", "sao", "reinforce_pp", "sft", "opd"}
+    assert alone == {"ppo", "sao", "reinforce_pp", "sft", "opd", "value"}
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,7 @@ async def test_a_value_is_that_of_the_prompt_and_the_tokens_before(
 
 def test_values_of_a_float64_critic_are_float64(tmp_path: Path) -> None:
     saved_critic(tmp_path)
-    model = load_value(str(tmp_path), dtype="float64")
+    model = load_value(str(tmp_path), dtype="float64", seed=0).model
     assert model(input_ids=torch.tensor([[3, 4]])).logits.dtype == torch.float64
 
 
@@ -67,9 +67,12 @@ def test_what_predicts_no_value_is_refused_by_its_configuration(tmp_path: Path) 
     saved_critic(tmp_path / "two", labels=2)
     saved_critic(tmp_path / "one")
     assert fault(str(tmp_path / "one")) is None
-    assert "has 2 labels for each token, a value is one; give a folder" in str(fault(str(tmp_path / "two")))
+    assert "has 2 labels for each token, a value is one; name tiny-value, or give a folder" in str(
+        fault(str(tmp_path / "two"))
+    )
     (tmp_path / "config.json").write_text(json.dumps({"architectures": ["LlamaForCausalLM"]}))
     assert "architecture LlamaForCausalLM, which predicts no values" in str(fault(str(tmp_path)))
-    assert "is no folder with config.json" in str(fault("tiny-copier"))
+    assert "is no folder with config.json" in str(fault("some/where"))
+    assert "is a language model, which predicts no values; name tiny-value" in str(fault("tiny-copier"))
     with pytest.raises(ValueError, match="predicts no values"):
-        load_value(str(tmp_path), dtype="float32")
+        load_value(str(tmp_path), dtype="float32", seed=0)

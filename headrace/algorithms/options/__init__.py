@@ -22,6 +22,7 @@ from headrace.algorithms.options.policy_gradient import (
 )
 from headrace.algorithms.options.supervised import OpdOptions, PacsOptions, RoverOptions, SftOptions
 from headrace.algorithms.options.user import PythonOptions
+from headrace.algorithms.options.value import ValueOptions
 
 __all__ = [
     "AlgorithmOptions",
@@ -48,6 +49,7 @@ __all__ = [
     "SftOptions",
     "TisOptions",
     "ToprOptions",
+    "ValueOptions",
 ]
 
 AlgorithmOptions = (
@@ -72,5 +74,6 @@ AlgorithmOptions = (
     | OpdOptions
     | PacsOptions
     | RoverOptions
+    | ValueOptions
     | PythonOptions
 )

@@ -39,6 +39,11 @@ class Options:
         return False
 
     @property
+    def trains_values(self) -> bool:
+        """Whether the policy is a value model, which makes no tokens and has no log-probabilities."""
+        return False
+
+    @property
     def compares_group(self) -> bool:
         """Whether answers of one prompt are compared, so that a lone one teaches nothing."""
         return True

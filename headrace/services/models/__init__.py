@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headrace.services.models import smollm2, tiny_copier
+from headrace.services.models import smollm2, tiny_copier, tiny_value
 from headrace.services.models.base import LoadedModel, Recipe
 
 if TYPE_CHECKING:
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "RECIPES",
+    "VALUE_RECIPES",
     "LoadedModel",
     "check_same_tokens",
     "config_file",
@@ -26,7 +27,10 @@ __all__ = [
 RECIPES: dict[str, Recipe] = {
     "tiny-copier": tiny_copier,
     "smollm2-135m-instruct": smollm2,
+    "tiny-value": tiny_value,
 }
+VALUE_RECIPES = ("tiny-value",)
+"""Those that make a value model, which `value.load_value` loads."""
 
 
 def exists(model: str) -> str | None:
@@ -44,14 +48,21 @@ def exists(model: str) -> str | None:
 
 
 def load(model: str, *, dtype: str, seed: int) -> LoadedModel:
-    """Loads `model` in eval mode with weights of `dtype` (float32, float64 or bfloat16); float64 throughout.
+    """Loads a language model in eval mode with weights of `dtype` (float32, float64 or bfloat16); float64
+    throughout.
 
     `seed` makes the weights of recipes that start from random ones; the process's own random state is left
-    as it was. Raises FileNotFoundError with the ways out when there is no such model.
+    as it was. Raises FileNotFoundError with the ways out when there is no such model, ValueError for a recipe
+    of a value model.
     """
     problem = exists(model)
     if problem is not None:
         raise FileNotFoundError(problem)
+    if model in VALUE_RECIPES:
+        raise ValueError(
+            f"model {model!r} is a value model, which makes and scores no tokens; it is for a critic, and "
+            "for a trainer with algorithm: value: name a language model here"
+        )
     if model in RECIPES:
         loaded = RECIPES[model].load(dtype=dtype, seed=seed)
     else:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadedModel:
-    """A causal LM in eval mode with its tokenizer; the caller owns both."""
+    """A causal LM or a value model in eval mode with its tokenizer; the caller owns both."""
 
     model: "PreTrainedModel" = field(repr=False)
     tokenizer: "PreTrainedTokenizerBase" = field(repr=False)

@@ -9,7 +9,12 @@ from headrace.services.models.base import LoadedModel
 
 if TYPE_CHECKING:
     import torch
-    from transformers import LlamaForCausalLM, PreTrainedTokenizerFast
+    from transformers import (
+        LlamaConfig,
+        LlamaForCausalLM,
+        LlamaForTokenClassification,
+        PreTrainedTokenizerFast,
+    )
 
 PAD, END = "<pad>", "$"
 VOCABULARY = (PAD, END, ">", *"abcdefghij")
@@ -22,9 +27,18 @@ def missing() -> str | None:
 def load(*, dtype: str, seed: int) -> LoadedModel:
     """Weights are drawn in float32 from `seed` and then cast to `dtype`."""
     import torch
-    from transformers import LlamaConfig, LlamaForCausalLM
+    from transformers import LlamaForCausalLM
 
-    config = LlamaConfig(
+    with torch.random.fork_rng(devices=[]):
+        model = LlamaForCausalLM(config())
+    draw_weights(model, torch.Generator().manual_seed(seed))
+    return finished(model, dtype=dtype)
+
+
+def config() -> "LlamaConfig":
+    from transformers import LlamaConfig
+
+    return LlamaConfig(
         vocab_size=len(VOCABULARY),
         hidden_size=128,
         intermediate_size=512,
@@ -38,23 +52,28 @@ def load(*, dtype: str, seed: int) -> LoadedModel:
         eos_token_id=VOCABULARY.index(END),
         bos_token_id=None,
     )
-    with torch.random.fork_rng(devices=[]):
-        model = LlamaForCausalLM(config)
-    model.set_attn_implementation("sdpa")
-    _draw_weights(model, torch.Generator().manual_seed(seed))
-    return LoadedModel(
-        model=model.to(getattr(torch, dtype)).eval(),
-        tokenizer=tokenizer(),
-        stop_token_ids=(VOCABULARY.index(END),),
-    )
 
 
-def _draw_weights(model: "LlamaForCausalLM", generator: "torch.Generator") -> None:
+def draw_weights(
+    model: "LlamaForCausalLM | LlamaForTokenClassification", generator: "torch.Generator"
+) -> None:
     """Normal matrices, norms of one, and a padding token of zero, whatever other threads draw meanwhile."""
     for parameter in model.parameters():
         if parameter.dim() == 2:
             parameter.data.normal_(0.0, model.config.initializer_range, generator=generator)
     model.model.embed_tokens.weight.data[VOCABULARY.index(PAD)] = 0.0
+
+
+def finished(model: "LlamaForCausalLM | LlamaForTokenClassification", *, dtype: str) -> LoadedModel:
+    """The model in eval mode with weights of `dtype`, and what goes with its tokens."""
+    import torch
+
+    model.set_attn_implementation("sdpa")
+    return LoadedModel(
+        model=model.to(getattr(torch, dtype)).eval(),
+        tokenizer=tokenizer(),
+        stop_token_ids=(VOCABULARY.index(END),),
+    )
 
 
 def tokenizer() -> "PreTrainedTokenizerFast":

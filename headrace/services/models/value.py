@@ -1,4 +1,4 @@
-"""Value models: a Hugging Face token classifier with one label, from a folder or the local cache.
+"""Value models: a token classifier with one label, by a recipe's name, from a folder or the local cache.
 
 `fault` reads the model's configuration alone and imports nothing heavy: it is for `check`.
 """
@@ -6,7 +6,8 @@
 import json
 from typing import TYPE_CHECKING
 
-from headrace.services.models import config_file
+from headrace.services.models import RECIPES, VALUE_RECIPES, config_file, load_tokenizer
+from headrace.services.models.base import LoadedModel
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -17,9 +18,14 @@ UNSAID_LABELS = 2
 
 def fault(model: str) -> str | None:
     """None if `load_value(model)` finds a value model, else what is wrong and the way out."""
+    if model in VALUE_RECIPES:
+        return RECIPES[model].missing()
     way_out = (
-        "give a folder saved from AutoModelForTokenClassification with num_labels=1, its tokenizer beside it"
+        f"name {' or '.join(VALUE_RECIPES)}, or give a folder saved from AutoModelForTokenClassification "
+        "with num_labels=1, its tokenizer beside it"
     )
+    if model in RECIPES:
+        return f"model {model!r} is a language model, which predicts no values; {way_out}"
     found = config_file(model)
     if found is None:
         return f"model {model!r} is no folder with config.json and not in the Hugging Face cache; {way_out}"
@@ -33,19 +39,29 @@ def fault(model: str) -> str | None:
     return None
 
 
-def load_value(model: str, *, dtype: str) -> "PreTrainedModel":
-    """The model in eval mode with weights of `dtype`. Raises ValueError where it is no value model."""
+def load_value(model: str, *, dtype: str, seed: int) -> LoadedModel:
+    """The model in eval mode with weights of `dtype` (float32, float64 or bfloat16); float64 throughout.
+
+    `seed` makes the weights of recipes that start from random ones. Raises ValueError where it is no value
+    model.
+    """
     problem = fault(model)
     if problem is not None:
         raise ValueError(problem)
-    import torch
-    from transformers import AutoModelForTokenClassification
-
-    loaded = AutoModelForTokenClassification.from_pretrained(
-        model, dtype=getattr(torch, dtype), attn_implementation="sdpa", local_files_only=True
-    )
+    recipe = RECIPES.get(model)
+    loaded = recipe.load(dtype=dtype, seed=seed) if recipe is not None else _saved(model, dtype=dtype)
     if dtype == "float64":
         from headrace.services.models.precision import full_precision
 
-        full_precision(loaded)
-    return loaded.eval()
+        full_precision(loaded.model)
+    return loaded
+
+
+def _saved(model: str, *, dtype: str) -> LoadedModel:
+    import torch
+    from transformers import AutoModelForTokenClassification
+
+    classifier: PreTrainedModel = AutoModelForTokenClassification.from_pretrained(
+        model, dtype=getattr(torch, dtype), attn_implementation="sdpa", local_files_only=True
+    )
+    return LoadedModel(model=classifier.eval(), tokenizer=load_tokenizer(model), stop_token_ids=())

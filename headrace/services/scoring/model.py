@@ -3,7 +3,7 @@
 Only the positions that predict an answer token pass through the output layer: no logits of prompts exist.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,8 @@ class PackedModel:
         if not temperature > 0:
             raise ValueError(f"temperature is {temperature}; log-probabilities need one above 0")
         self.model = prepared(model)
+        self.own: Mapping[str, torch.nn.Parameter] = {}
+        """Parameters beside the model's; none."""
         self._temperature = temperature
 
     def logprobs(self, pack: Pack) -> torch.Tensor:

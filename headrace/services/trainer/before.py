@@ -1,23 +1,17 @@
 """What the policy says of a batch before an update touches it: the proximal log-probabilities and values."""
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
 
 import numpy as np
 import torch
 
-from headrace.algorithms.base import PolicyOutput
-from headrace.services.scoring.packing import Pack, pack
+from headrace.services.scoring.packing import pack
 from headrace.services.scoring.score import Ragged, unpacked
-
-
-class Scores(Protocol):
-    def logprobs(self, pack: Pack) -> torch.Tensor: ...
-    def outputs(self, pack: Pack, names: Sequence[str]) -> PolicyOutput: ...
+from headrace.services.trainer.scores import Scores
 
 
 def before(
-    model: Scores,
+    scores: Scores,
     prompt_ids: Sequence[np.ndarray],
     response_ids: Sequence[np.ndarray],
     groups: np.ndarray,
@@ -35,9 +29,9 @@ def before(
     with torch.inference_mode():
         for packed in packs:
             if not names:
-                parts["logprobs"].append(model.logprobs(packed))
+                parts["logprobs"].append(scores.logprobs(packed))
                 continue
-            policy = model.outputs(packed, names)
+            policy = scores.outputs(packed, names)
             for name in asked:
                 parts[name].append(getattr(policy, name))
     return {name: unpacked(packs, parts[name], len(response_ids)) for name in asked}

@@ -28,11 +28,17 @@ def credited(
     `needs`: columns that the algorithm reads at some step of the run; `progress`: share of the run's steps
     taken before theirs; `masked`: uids of rows that count for their group's credit and not in the loss.
     `before`: what the policy says of them before the update, as `Backend.before` gives it; None: nothing.
-    With `anchored` its log-probabilities are the proximal ones, for an update of several steps.
+    With `anchored` its log-probabilities are the proximal ones, for an update of several steps. Where a value
+    model is trained the rows' log-probabilities are not read, and NaN stands for them.
     """
     groups, rewards = np.concatenate([rows.groups for rows in taken]), column(taken, "reward")
     uids = np.concatenate([rows.uids for rows in taken])
-    responses, logprobs, masks = (column(taken, c) for c in ("response_ids", "logprobs", "loss_mask"))
+    responses, masks = column(taken, "response_ids"), column(taken, "loss_mask")
+    logprobs = (
+        [np.full(len(ids), np.nan, dtype=np.float32) for ids in responses]
+        if algorithm.trains_values
+        else column(taken, "logprobs")
+    )
     said = dict(before or {})
     further: dict[str, Ragged] = {name: column(taken, name) for name in needs}
     further |= {"values": said["values"]} if "values" in said else {}
@@ -60,7 +66,7 @@ def credited(
         rewards=scores.rewards,
         advantages=algorithm.advantages(scores),
         reference_logprobs=reference,
-        proximal_logprobs=said["logprobs"] if anchored else None,
+        proximal_logprobs=said.get("logprobs") if anchored else None,
         columns=_by_token(taken[0], further) | dict(algorithm.targets(scores)),
         progress=progress,
     )

@@ -1,12 +1,15 @@
 """What one training step has taken so far, and the metrics it ends with, under the names of docs/metrics.md.
 
 Pure: rows and figures in, a flat dict of floats out. Statistics of rewards leave invalid ones out; staleness
-is the trained version minus the smallest version that made any token of the sample.
+is the trained version minus the smallest version that made any token of the sample. What is said of a column
+that the task does not read is left out.
 """
 
 import math
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +23,8 @@ class Ledger:
     """Adds up the rows of one step. Arrays are kept per lease and joined once, at the end."""
 
     step: int
+    own: bool = True
+    """Whether the policy made the rows, so that their versions are its own."""
     uids: list[int] = field(default_factory=list)
     """Rows that the step commits, in the order of their leases."""
     groups: set[int] = field(default_factory=set)
@@ -55,14 +60,14 @@ class Ledger:
         for group, ids in zip(rows.groups.tolist(), rows["response_ids"], strict=True):
             self._answers[group].add(ids.tobytes())
             self._lengths.append(len(ids))
-        for versions in rows["versions"]:
+        for versions in _read(rows, "versions") if self.own else ():
             oldest, newest = (int(versions.min()), int(versions.max())) if len(versions) else (self.step,) * 2
             self._staleness.append(self.step - oldest)
             self._spans.append(newest - oldest + 1)
-        self._mismatches += len(rows) - int(np.count_nonzero(rows["retokenises"]))
-        self._finish.update(rows["finish_reason"])
-        self._invalid.update(reason for reason in rows["reward_invalid"] if reason)
-        for parts in rows["reward_parts"]:
+        self._mismatches += sum(not same for same in _read(rows, "retokenises"))
+        self._finish.update(_read(rows, "finish_reason"))
+        self._invalid.update(reason for reason in _read(rows, "reward_invalid") if reason)
+        for parts in _read(rows, "reward_parts"):
             for name, value in parts.items():
                 self._parts[name].append(float(value))
 
@@ -84,7 +89,6 @@ class Ledger:
         groups = np.concatenate(self._row_groups)
         valid = rewards[~np.isnan(rewards)]
         lengths = np.array(self._lengths)
-        staleness = np.array(self._staleness)
         return {
             **_statistics("reward", valid),
             **{f"reward/{name}": float(np.mean(values)) for name, values in self._parts.items()},
@@ -93,11 +97,7 @@ class Ledger:
             "group/zero_std_frac": zero_std_frac(rewards, groups),
             "group/singletons": float(singletons(rewards, groups)),
             "group/unique_completions": float(np.mean([len(each) for each in self._answers.values()])),
-            "staleness/mean": float(staleness.mean()),
-            "staleness/max": float(staleness.max()),
-            "staleness/violations": float((staleness > staleness_limit).sum()),
-            **{f"staleness/count/{s}": float((staleness == s).sum()) for s in np.unique(staleness).tolist()},
-            "staleness/spans_max": float(max(self._spans)),
+            **(self._staleness_metrics(staleness_limit) if self._staleness else {}),
             "response_length/mean": float(lengths.mean()),
             "response_length/p50": float(np.percentile(lengths, 50)),
             "response_length/p99": float(np.percentile(lengths, 99)),
@@ -105,6 +105,16 @@ class Ledger:
             "truncated_frac": self._finish["length"] / len(lengths),
             "data/retokenisation_mismatches": float(self._mismatches),
             "samples/trained": float(self.trained),
+        }
+
+    def _staleness_metrics(self, limit: float) -> dict[str, float]:
+        staleness = np.array(self._staleness)
+        return {
+            "staleness/mean": float(staleness.mean()),
+            "staleness/max": float(staleness.max()),
+            "staleness/violations": float((staleness > limit).sum()),
+            **{f"staleness/count/{s}": float((staleness == s).sum()) for s in np.unique(staleness).tolist()},
+            "staleness/spans_max": float(max(self._spans)),
         }
 
 
@@ -132,6 +142,11 @@ def queue_metrics(table: TableStats) -> dict[str, float]:
 def staleness_limit(staleness: float) -> float:
     """The largest staleness that may be trained on: the knob, rounded up."""
     return staleness if math.isinf(staleness) else float(math.ceil(staleness))
+
+
+def _read(rows: Rows, column: str) -> Sequence[Any]:
+    """One value per row; none where the task does not read the column."""
+    return rows[column] if column in rows.columns else ()
 
 
 def _statistics(name: str, values: np.ndarray) -> dict[str, float]:

@@ -28,7 +28,6 @@ from headrace.services.base import Context
 from headrace.services.clock import ActivityClock
 from headrace.services.data_position import DataPosition
 from headrace.services.errors import TrainingError, describe
-from headrace.services.models import LoadedModel, load
 from headrace.services.options import TrainerOptions
 from headrace.services.trainer import checkpoint
 from headrace.services.trainer.backend import Backend, NonFiniteGradientError, StepResult
@@ -36,6 +35,7 @@ from headrace.services.trainer.credited import column, credited
 from headrace.services.trainer.intake import Intake, Judged
 from headrace.services.trainer.ledger import Ledger, intake_metrics, queue_metrics, staleness_limit
 from headrace.services.trainer.samples import Samples
+from headrace.services.trainer.scores import open_scores
 from headrace.services.trainer.torch_backend import TorchBackend
 from headrace.services.trainer.update import metrics as update_metrics
 from headrace.services.trainer.update import optimizer_steps
@@ -82,16 +82,15 @@ class Trainer:
     def _load(self) -> None:
         context = self._context
         disable_progress_bar()
-        self._loaded: LoadedModel = load(
-            context.policy.model, dtype=context.policy.dtype, seed=context.weights_seed
+        opened = open_scores(
+            context.policy, self._algorithm, temperature=context.flow.temperature, seed=context.weights_seed
         )
+        self._tokenizer = opened.tokenizer
         self._backend = TorchBackend(
-            self._loaded.model,
+            opened.scores,
             context.policy.optimizer,
-            temperature=context.flow.temperature,
             micro_batch_tokens=self._options.micro_batch_tokens,
             total_steps=context.flow.steps * self._options.update.updates_per_batch,
-            value_head="values" in self._algorithm.outputs(),
         )
         if context.resume is not None:
             found = checkpoint.read(context.resume)
@@ -109,7 +108,7 @@ class Trainer:
 
     async def _step(self, step: int) -> None:
         started = time.monotonic()
-        ledger = Ledger(step=step)
+        ledger = Ledger(step=step, own=not self._algorithm.trains_values)
         if self._options.algorithm.annealed():
             self._algorithm = self._built(step)
         self._intake.begin(step)
@@ -164,7 +163,10 @@ class Trainer:
             self._backend.accumulate(samples, self._algorithm)
 
     def _before(self, rows: Sequence[Rows], anchored: bool) -> dict[str, list[np.ndarray]] | None:
-        """What the policy says of the answers before the update, where somebody asks for it."""
+        """What the policy says of the answers before the update, where somebody asks for it; of a value model
+        a critic node has said it already."""
+        if self._algorithm.trains_values:
+            return None
         asked = ("values", "mean_logprobs") if anchored else ("values",)
         names = [name for name in self._algorithm.outputs() if name in asked]
         if not names and not anchored:
@@ -257,7 +259,7 @@ class Trainer:
             **ledger.metrics(staleness_limit(self._context.flow.staleness)),
             **queue_metrics(table),
             **intake_metrics(self._intake),
-            **update_metrics(results),
+            **update_metrics(results, of="critic" if self._algorithm.trains_values else "actor"),
             "perf/step_time": step_s,
             "perf/tokens_per_s": ledger.tokens / step_s,
             "perf/samples_per_s": ledger.trained / step_s,
@@ -266,7 +268,7 @@ class Trainer:
         }
         self._context.report.metrics(metrics, step=ledger.step)
         self._context.report.metrics({**self._clock.fractions()})
-        if clipping_is_off(metrics, staleness=metrics["staleness/max"]):
+        if clipping_is_off(metrics, staleness=ledger.staleness_max):
             self._context.report.event(
                 "clipping_is_off",
                 step=ledger.step,
@@ -302,7 +304,7 @@ class Trainer:
 
     def _save_model(self, folder: Path) -> None:
         self._backend.save_model(folder)
-        self._loaded.tokenizer.save_pretrained(folder)
+        self._tokenizer.save_pretrained(folder)
 
     def _run(self, call: Callable[..., T], *arguments: Any) -> asyncio.Future[T]:
         """Compute runs in one thread, so the loop stays free and calls never overlap."""

@@ -1,4 +1,4 @@
-"""Trains a Hugging Face causal language model in this process, with AdamW.
+"""Trains a Hugging Face model in this process, with AdamW: a language model or a value model.
 
 A step with nothing to train on is skipped and says so; one with a gradient that is not finite is an error.
 """
@@ -10,11 +10,9 @@ from pathlib import Path
 import numpy as np
 import torch
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
-from transformers import PreTrainedModel
 
 from headrace.algorithms.base import Algorithm, LossSum
 from headrace.services.options import OptimizerOptions
-from headrace.services.scoring.model import PackedModel
 from headrace.services.scoring.outputs import join
 from headrace.services.scoring.packing import Pack, pack
 from headrace.services.scoring.score import unpacked
@@ -24,9 +22,9 @@ from headrace.services.trainer.determinism import deterministic
 from headrace.services.trainer.optimizer_state import dump_optimizer, restore_optimizer
 from headrace.services.trainer.rates import make_rate
 from headrace.services.trainer.samples import Samples
+from headrace.services.trainer.scores import Scores
 from headrace.services.trainer.tally import Tally
 from headrace.services.trainer.tokens import group_totals, token_batch, trained_tokens
-from headrace.services.trainer.value_head import ValueHead
 
 RNG = "rng/torch"
 
@@ -36,25 +34,21 @@ class TorchBackend:
 
     def __init__(
         self,
-        model: PreTrainedModel,
+        scores: Scores,
         optimizer: OptimizerOptions,
         *,
-        temperature: float,
         micro_batch_tokens: int,
         total_steps: int | None,
-        value_head: bool = False,
     ) -> None:
         """`total_steps` of the optimizer in the run, for the schedule; None: unknown, which only an endless
-        one allows. `value_head`: whether losses may ask for `values`."""
-        packed = PackedModel(model, temperature=temperature)
-        self._head = ValueHead(packed) if value_head else None
-        self._scores = self._head or packed
-        self._model = model
+        one allows."""
+        self._scores = scores
+        self._model = model = scores.model
         self._options = optimizer
         self._micro_batch_tokens = micro_batch_tokens
         self._rate = make_rate(optimizer, total_steps)
         self._named = {name: p for name, p in model.named_parameters() if p.requires_grad}
-        self._named |= self._head.parameters() if self._head else {}
+        self._named |= scores.own
         self._adamw = torch.optim.AdamW(
             self._named.values(),
             lr=optimizer.lr,
@@ -134,22 +128,27 @@ class TorchBackend:
         if self._tally.count:
             raise RuntimeError("state() was asked for within a step; take checkpoints right after step()")
         moments = dump_optimizer(self._adamw, self._named)
-        head = self._head.state() if self._head else {}
-        return moments | head | self._rate.state() | {RNG: torch.get_rng_state()}
+        own = {name: parameter.detach() for name, parameter in self._scores.own.items()}
+        return moments | own | self._rate.state() | {RNG: torch.get_rng_state()}
 
     def load_state(self, weights: Mapping[str, torch.Tensor], state: Mapping[str, torch.Tensor]) -> None:
         """Raises ValueError where a weight is missing, unknown or of another shape."""
-        own = self.weights()
-        if own.keys() != weights.keys():
-            odd = sorted(own.keys() ^ weights.keys())
+        held = self.weights()
+        if held.keys() != weights.keys():
+            odd = sorted(held.keys() ^ weights.keys())
             raise ValueError(f"weights do not fit the model: {len(odd)} names differ, such as {odd[0]}")
-        for name, tensor in own.items():
+        for name, tensor in held.items():
             if tensor.shape != weights[name].shape:
                 raise ValueError(f"{name} is {tuple(weights[name].shape)}, not {tuple(tensor.shape)}")
-        for name, tensor in own.items():
+        if absent := [name for name in self._scores.own if name not in state]:
+            raise ValueError(
+                f"the checkpoint has no {absent[0]}: it was saved by a trainer of another algorithm; go on "
+                "with that one"
+            )
+        for name, tensor in held.items():
             tensor.copy_(weights[name])
-        if self._head is not None:
-            self._head.load_state(state)
+        for name, parameter in self._scores.own.items():
+            parameter.data.copy_(state[name])
         self._rate.load_state(state)
         restore_optimizer(self._adamw, self._named, state)
         torch.set_rng_state(state[RNG].cpu())

@@ -1,6 +1,7 @@
 """A batch through an update schedule: optimizer steps counted over the run, and what they say together."""
 
 from collections.abc import Iterator, Sequence
+from typing import Literal
 
 from headrace.algorithms.base import Algorithm
 from headrace.algorithms.diagnostics import summary
@@ -36,10 +37,10 @@ def optimizer_steps(
         yield backend.step(first + number)
 
 
-def metrics(results: Sequence[StepResult]) -> dict[str, float]:
+def metrics(results: Sequence[StepResult], *, of: Literal["actor", "critic"] = "actor") -> dict[str, float]:
     """Of one training step: token diagnostics over all of its optimizer steps, means over those not skipped.
 
-    `actor/lr` is the last one's.
+    `of`: whose update it is; `<of>/lr` is that of the last optimizer step.
     """
     tally = Tally()
     for result in results:
@@ -47,11 +48,11 @@ def metrics(results: Sequence[StepResult]) -> dict[str, float]:
     taken = [result for result in results if not result.skipped]
     return {
         **summary(tally.sums, tally.maxima),
-        "actor/loss": _mean([result.loss for result in taken]),
-        "actor/grad_norm": _mean([result.grad_norm for result in taken]),
-        "actor/lr": results[-1].lr,
-        "actor/updates": float(len(taken)),
-        "actor/skipped": float(len(results) - len(taken)),
+        f"{of}/loss": _mean([result.loss for result in taken]),
+        f"{of}/grad_norm": _mean([result.grad_norm for result in taken]),
+        f"{of}/lr": results[-1].lr,
+        f"{of}/updates": float(len(taken)),
+        f"{of}/skipped": float(len(results) - len(taken)),
     }
 
 

@@ -3,7 +3,7 @@
 It starts at 0, so that the first credit is the return itself. Its gradient goes on into the policy's trunk.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -28,12 +28,14 @@ class ValueHead:
                 f"{type(packed.model).__name__} names no output layer, before which values would be read; "
                 "set the algorithm's critic: node"
             )
+        self.model = packed.model
         self._packed = packed
         self._output: torch.nn.Module = output
         weight = next(output.parameters())
         self._linear = torch.nn.Linear(weight.shape[1], 1).to(dtype=weight.dtype, device=weight.device)
         torch.nn.init.zeros_(self._linear.weight)
         torch.nn.init.zeros_(self._linear.bias)
+        self.own = {f"{PREFIX}{name}": parameter for name, parameter in self._linear.named_parameters()}
 
     def logprobs(self, pack: Pack) -> torch.Tensor:
         return self._packed.logprobs(pack)
@@ -47,23 +49,6 @@ class ValueHead:
         (hidden_T,) = seen
         values_T = self._linear(hidden_T)[:, 0]
         return replace(policy, values=values_T.to(torch.promote_types(values_T.dtype, torch.float32)))
-
-    def parameters(self) -> dict[str, torch.nn.Parameter]:
-        return {f"{PREFIX}{name}": parameter for name, parameter in self._linear.named_parameters()}
-
-    def state(self) -> dict[str, torch.Tensor]:
-        """`value_head/<name>`; views."""
-        return {name: parameter.detach() for name, parameter in self.parameters().items()}
-
-    def load_state(self, tensors: Mapping[str, torch.Tensor]) -> None:
-        """Names outside of `value_head/` are ignored. Raises ValueError where the head is not there."""
-        for name, parameter in self.parameters().items():
-            if name not in tensors:
-                raise ValueError(
-                    f"the checkpoint has no {name}: it was saved by a trainer without a value head; "
-                    "go on with its algorithm"
-                )
-            parameter.data.copy_(tensors[name])
 
     @contextmanager
     def _hidden(self) -> Iterator[list[torch.Tensor]]:

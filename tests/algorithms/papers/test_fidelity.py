@@ -23,6 +23,7 @@ from headrace.services.options import OptimizerOptions, RolloutOptions
 from headrace.services.rollout import service
 from headrace.services.rollout.engines import Completion, Request
 from headrace.services.rollout.service import Rollout
+from headrace.services.scoring.model import PackedModel
 from headrace.services.trainer.credited import credited
 from headrace.services.trainer.intake import Intake, Judged
 from headrace.services.trainer.ledger import Ledger
@@ -113,7 +114,10 @@ def samples(made: Judged) -> Samples:
 
 def backend() -> TorchBackend:
     return TorchBackend(
-        llama(), OptimizerOptions(lr=1e-2), temperature=1.0, micro_batch_tokens=64, total_steps=None
+        PackedModel(llama(), temperature=1.0),
+        OptimizerOptions(lr=1e-2),
+        micro_batch_tokens=64,
+        total_steps=None,
     )
 
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from headrace.services import models
-from headrace.services.models import smollm2
+from headrace.services.models import smollm2, value
 
 
 def test_tiny_copier_is_the_small_llama() -> None:
@@ -40,6 +40,24 @@ def test_tiny_copier_follows_from_its_seed_and_leaves_the_random_state() -> None
     assert not torch.equal(first["lm_head.weight"], other["lm_head.weight"])
 
 
+def test_tiny_value_has_the_body_that_its_seed_gives_tiny_copier_and_values_of_0(tmp_path: Path) -> None:
+    made = value.load_value("tiny-value", dtype="float32", seed=4)
+    policy = models.load("tiny-copier", dtype="float32", seed=4).model.state_dict()
+    body = {name: tensor for name, tensor in made.model.state_dict().items() if name.startswith("model.")}
+    assert body.keys() == policy.keys() - {"lm_head.weight"}
+    assert all(torch.equal(tensor, policy[name]) for name, tensor in body.items())
+    assert torch.equal(made.model(input_ids=torch.tensor([[3, 4, 2]])).logits, torch.zeros(1, 3, 1))
+    assert made.tokenizer("abca>")["input_ids"] == [3, 4, 5, 3, 2]
+    made.model.save_pretrained(tmp_path)
+    made.tokenizer.save_pretrained(tmp_path)
+    assert (value.fault("tiny-value"), value.fault(str(tmp_path))) == (None, None)
+    saved = value.load_value(str(tmp_path), dtype="float32", seed=0).model.state_dict()
+    assert all(torch.equal(saved[name], tensor) for name, tensor in made.model.state_dict().items())
+    models.check_same_tokens("tiny-value", "tiny-copier")
+    with pytest.raises(ValueError, match="is a value model, which makes and scores no tokens"):
+        models.load("tiny-value", dtype="float32", seed=0)
+
+
 def test_a_model_loads_in_the_asked_type() -> None:
     assert models.load("tiny-copier", dtype="float64", seed=0).model.dtype == torch.float64
 
@@ -59,7 +77,7 @@ def test_a_folder_is_a_model(tmp_path: Path) -> None:
 def test_a_hub_id_must_be_in_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
     problem = models.exists("some/model")
-    assert problem is not None and "smollm2-135m-instruct, tiny-copier" in problem
+    assert problem is not None and "smollm2-135m-instruct, tiny-copier, tiny-value" in problem
     assert "hf download some/model" in problem
     with pytest.raises(FileNotFoundError, match="some/model"):
         models.load("some/model", dtype="float32", seed=0)

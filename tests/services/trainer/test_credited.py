@@ -14,6 +14,7 @@ from headrace.algorithms.registry import build
 from headrace.algorithms.rover import PROXIMAL_MEAN
 from headrace.services.columns import PROMPT, RESPONSE, REWARD
 from headrace.services.options import OptimizerOptions
+from headrace.services.scoring.model import PackedModel
 from headrace.services.trainer.credited import credited
 from headrace.services.trainer.intake import Intake, Judged
 from headrace.services.trainer.samples import Samples
@@ -66,7 +67,10 @@ def samples(leased: Rows, masked: frozenset[int] = frozenset()) -> Samples:
 
 def updated(batch: Samples) -> dict[str, torch.Tensor]:
     ours = TorchBackend(
-        llama(), OptimizerOptions(lr=1e-2), temperature=1.0, micro_batch_tokens=64, total_steps=None
+        PackedModel(llama(), temperature=1.0),
+        OptimizerOptions(lr=1e-2),
+        micro_batch_tokens=64,
+        total_steps=None,
     )
     ours.accumulate(batch, GRPO)
     ours.step(0)

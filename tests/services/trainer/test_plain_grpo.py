@@ -8,6 +8,7 @@ from headrace.algorithms.options import GrpoOptions
 from headrace.services.models import load
 from headrace.services.models.precision import full_precision
 from headrace.services.options import OptimizerOptions
+from headrace.services.scoring.model import PackedModel
 from headrace.services.trainer.samples import Samples
 from headrace.services.trainer.torch_backend import TorchBackend
 from tests.services.trainer.copy_task import reward
@@ -41,9 +42,8 @@ def test_the_backend_follows_the_plain_loop(micro_batch_tokens: int, temperature
     model = load("tiny-copier", dtype="float64", seed=3).model
     full_precision(model)
     ours = TorchBackend(
-        model,
+        PackedModel(model, temperature=temperature),
         OptimizerOptions(lr=1e-3),
-        temperature=temperature,
         micro_batch_tokens=micro_batch_tokens,
         total_steps=3,
     )

@@ -15,6 +15,7 @@ from headrace.algorithms.options import GrpoOptions, M2poOptions, PacsOptions
 from headrace.algorithms.options.policy_gradient import Reduction
 from headrace.algorithms.pacs import Pacs
 from headrace.services.options import OptimizerOptions
+from headrace.services.scoring.model import PackedModel
 from headrace.services.scoring.packing import pack
 from headrace.services.trainer.backend import NonFiniteGradientError
 from headrace.services.trainer.tokens import group_totals, token_batch, trained_tokens
@@ -41,11 +42,14 @@ GRPO = ClippedRatio(GrpoOptions(kl_coef=0.1))
 
 
 def backend(
-    model: PreTrainedModel, *, micro_batch_tokens: int = 8192, optimizer: OptimizerOptions = OPTIMIZER
+    model: PreTrainedModel,
+    *,
+    micro_batch_tokens: int = 8192,
+    optimizer: OptimizerOptions = OPTIMIZER,
+    total_steps: int | None = None,
 ) -> TorchBackend:
-    return TorchBackend(
-        model, optimizer, temperature=1.0, micro_batch_tokens=micro_batch_tokens, total_steps=None
-    )
+    scores = PackedModel(model, temperature=1.0)
+    return TorchBackend(scores, optimizer, micro_batch_tokens=micro_batch_tokens, total_steps=total_steps)
 
 
 def assert_weights(got: TorchBackend, want: PreTrainedModel, tolerance: float) -> None:
@@ -167,7 +171,7 @@ def test_logprobs_come_in_the_order_asked_and_under_the_current_weights() -> Non
 
 def test_the_learning_rate_follows_the_step_that_is_asked_for() -> None:
     options = OptimizerOptions(lr=0.4, schedule="linear", warmup_steps=2)
-    ours = TorchBackend(llama(), options, temperature=1.0, micro_batch_tokens=100, total_steps=6)
+    ours = backend(llama(), optimizer=options, total_steps=6)
     rates = []
     for step in range(6):
         ours.accumulate(ragged_samples(1, 2), GRPO)
@@ -178,7 +182,7 @@ def test_the_learning_rate_follows_the_step_that_is_asked_for() -> None:
 def test_a_schedule_without_a_total_is_refused_at_once() -> None:
     options = OptimizerOptions(schedule="cosine")
     with pytest.raises(ValueError, match="needs the total of optimizer steps, got None"):
-        TorchBackend(llama(), options, temperature=1.0, micro_batch_tokens=100, total_steps=None)
+        backend(llama(), optimizer=options)
 
 
 def test_tied_weights_are_given_once_by_their_hugging_face_names() -> None:

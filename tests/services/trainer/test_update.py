@@ -17,6 +17,7 @@ from headrace.algorithms.options import DecoupledPpoOptions, GrpoOptions, M2poOp
 from headrace.algorithms.registry import build
 from headrace.algorithms.updates import Accumulate, MiniBatches
 from headrace.services.options import OptimizerOptions
+from headrace.services.scoring.model import PackedModel
 from headrace.services.trainer.samples import Samples
 from headrace.services.trainer.torch_backend import TorchBackend
 from headrace.services.trainer.update import metrics, optimizer_steps
@@ -30,7 +31,10 @@ ALGORITHM = CorrectedRatio(DecoupledPpoOptions(correction_high=3.0))
 
 def backend(model: PreTrainedModel, *, total_steps: int = 8, micro_batch_tokens: int = 40) -> TorchBackend:
     return TorchBackend(
-        model, OPTIMIZER, temperature=1.0, micro_batch_tokens=micro_batch_tokens, total_steps=total_steps
+        PackedModel(model, temperature=1.0),
+        OPTIMIZER,
+        micro_batch_tokens=micro_batch_tokens,
+        total_steps=total_steps,
     )
 
 
@@ -156,7 +160,9 @@ def test_a_greedy_rate_answers_to_the_loss_and_goes_on_from_a_checkpoint() -> No
     options = replace(options, greedy=replace(options.greedy, factor=0.5))
 
     def made() -> TorchBackend:
-        return TorchBackend(llama(), options, temperature=1.0, micro_batch_tokens=100, total_steps=None)
+        return TorchBackend(
+            PackedModel(llama(), temperature=1.0), options, micro_batch_tokens=100, total_steps=None
+        )
 
     algorithm = build(GrpoOptions(), max_new_tokens=8)
     samples = replace(ragged_samples(2, 2), reference_logprobs=None)

@@ -14,8 +14,10 @@ from headrace.algorithms.base import GroupScores
 from headrace.algorithms.options import PpoOptions
 from headrace.algorithms.registry import build
 from headrace.services.options import OptimizerOptions
+from headrace.services.scoring.model import PackedModel
 from headrace.services.trainer.samples import Samples
 from headrace.services.trainer.torch_backend import TorchBackend
+from headrace.services.trainer.value_head import ValueHead
 from tests.services.scoring.models import gpt2, llama, naive_logprobs
 from tests.services.trainer.batches import ragged_samples
 
@@ -26,12 +28,10 @@ ALGORITHM = build(OPTIONS, max_new_tokens=8)
 
 def backend(model: PreTrainedModel, micro_batch_tokens: int = 40) -> TorchBackend:
     return TorchBackend(
-        model,
+        ValueHead(PackedModel(model, temperature=1.0)),
         OptimizerOptions(lr=1e-2),
-        temperature=1.0,
         micro_batch_tokens=micro_batch_tokens,
         total_steps=None,
-        value_head=True,
     )
 
 
