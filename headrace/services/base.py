@@ -145,7 +145,10 @@ class Service(Protocol):
 
 
 class Weighted(Protocol):
-    """A service that serves a policy's weights: the runtime pulls, it loads and confirms."""
+    """A service that serves a policy's weights: the runtime pulls, it loads and confirms.
+
+    One that may score under weights of its own says by `follows: bool`, once it is set up, whether it does.
+    """
 
     version: int
     """The version that new rows would be begun with: loaded and confirmed, never merely sent."""

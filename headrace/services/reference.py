@@ -1,18 +1,13 @@
 """The reference: log-probabilities of the answers under the policy's initial weights, which never change."""
 
-from typing import TYPE_CHECKING
-
 from headrace.services.base import Context
-from headrace.services.scoring.frozen import FrozenScorer, policy_scores
-
-if TYPE_CHECKING:
-    from headrace.services.scoring.score import TokenScores
+from headrace.services.scoring.scorer import ModelScorer, ScoringModel, language_model
 
 
-class Reference(FrozenScorer):
+class Reference(ModelScorer):
     """Scores leased rows with the model that the policy started from; the column of `columns.REFERENCE`."""
 
     column = "reference_logprobs"
 
-    def open_model(self, context: Context) -> "TokenScores":
-        return policy_scores(context)
+    def open_model(self, context: Context) -> ScoringModel:
+        return language_model(context)

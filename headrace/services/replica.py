@@ -84,7 +84,8 @@ class Replica:
 
     @property
     def _weighted(self) -> Weighted | None:
-        return cast(Weighted, self._service) if hasattr(self._service, "load") else None
+        follows = getattr(self._service, "follows", hasattr(self._service, "load"))
+        return cast(Weighted, self._service) if follows else None
 
     def drain(self) -> None:
         """No new lease; `run` returns once those in flight are done."""

@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.services.columns import PROMPT, RESPONSE
-from headrace.services.scoring.frozen import FrozenScorer
+from headrace.services.scoring.scorer import ModelScorer
 from headrace.transferqueue import Rows, TableSpec, Task
 
 SPEC = TableSpec(
@@ -31,7 +31,7 @@ def rows() -> Rows:
     )
 
 
-async def scored(scorer: FrozenScorer, column: str) -> list[np.ndarray]:
+async def scored(scorer: ModelScorer, column: str) -> list[np.ndarray]:
     """The one output's one column."""
     outputs = [output async for output in scorer.process(rows())]
     (output,) = outputs

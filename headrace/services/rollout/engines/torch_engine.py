@@ -23,6 +23,7 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
+from headrace.services.models.in_place import check_weights, copy_weights
 from headrace.services.rollout.engines.base import (
     Completion,
     EngineDied,
@@ -32,7 +33,6 @@ from headrace.services.rollout.engines.base import (
 )
 from headrace.services.rollout.engines.decoding.decoder import Decoder, Finished
 from headrace.services.rollout.engines.decoding.slots import Sample
-from headrace.services.rollout.engines.decoding.weights import check_weights, copy_weights
 from headrace.services.rollout.engines.ticket import Ticket
 
 

@@ -1,4 +1,4 @@
-"""A scorer under weights that never change: what reference, teacher and critic have in common.
+"""What reference, teacher and critic have in common: a model that writes one number for each answer token.
 
 The model runs in one thread: leases are scored one after another while the event loop stays free.
 """
@@ -7,6 +7,7 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -16,29 +17,39 @@ from headrace.services.options import FrozenOptions
 from headrace.transferqueue import Rows
 
 if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
     from headrace.services.scoring.score import TokenScores
 
 CAPACITY_ROWS = 256
 
 
-class FrozenScorer(ABC):
-    """Writes one number for each answer token, from the model that a subclass loads."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoringModel:
+    """A model and how it scores."""
+
+    model: "PreTrainedModel" = field(repr=False)
+    scores: "TokenScores" = field(repr=False)
+
+
+class ModelScorer(ABC):
+    """Writes one number for each answer token, from the model that a subclass opens."""
 
     capacity = CAPACITY_ROWS
     column: ClassVar[str]
     """The column that it writes."""
-    _scores: "TokenScores"
+    _scoring: ScoringModel
 
     def __init__(self) -> None:
         self._compute = ThreadPoolExecutor(1, thread_name_prefix=type(self).__name__.lower())
 
     @abstractmethod
-    def open_model(self, context: Context) -> "TokenScores":
-        """The model's scores of a pack; called once, in the thread that scores."""
+    def open_model(self, context: Context) -> ScoringModel:
+        """Under the policy's own weights; called once, in the thread that scores."""
 
     async def setup(self, context: Context) -> None:
         self._options: FrozenOptions = context.options
-        self._scores = await asyncio.get_running_loop().run_in_executor(
+        self._scoring = await asyncio.get_running_loop().run_in_executor(
             self._compute, self.open_model, context
         )
 
@@ -51,7 +62,7 @@ class FrozenScorer(ABC):
         from headrace.services.scoring.score import score
 
         return score(
-            self._scores,
+            self._scoring.scores,
             rows["prompt_ids"],
             rows["response_ids"],
             rows.groups,
@@ -63,10 +74,11 @@ class FrozenScorer(ABC):
         await asyncio.to_thread(self._compute.shutdown, cancel_futures=True)
 
 
-def policy_scores(context: Context) -> "TokenScores":
-    """Log-probabilities under the model of the node's policy as it was before any training."""
+def language_model(context: Context) -> ScoringModel:
+    """Log-probabilities under the node's policy as it was before any training."""
     from headrace.services.models import load
     from headrace.services.scoring.model import PackedModel
 
     loaded = load(context.policy.model, dtype=context.policy.dtype, seed=context.weights_seed)
-    return PackedModel(loaded.model, temperature=context.flow.temperature).logprobs
+    packed = PackedModel(loaded.model, temperature=context.flow.temperature)
+    return ScoringModel(model=packed.model, scores=packed.logprobs)
