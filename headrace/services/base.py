@@ -38,6 +38,8 @@ class Flow:
     """Whether the policy that is trained on the rows made them; else they say nothing of its versions."""
     barrier: tuple[str, ...] = ()
     """Other policies that a trainer keeps pace with: it begins step s once each has reached version s."""
+    trainers: int = 1
+    """Of the run; one of several that has taken its last step says so, and its table holds nobody back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

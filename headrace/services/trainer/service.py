@@ -3,7 +3,9 @@
     lease groups ─► filter ─► credit ─► accumulate   until the step has its prompts
     step ─► commit ─► write weights ─► publish        then the next step; a checkpoint every so often
 
-An update of several optimizer steps begins when the batch is whole; it too makes one version.
+An update of several optimizer steps begins when the batch is whole; it too makes one version. In a step in
+which the policy is frozen nothing is accumulated and no optimizer step is taken, all else is as ever: the
+version that it makes has the weights of the one before. The learning rate goes by the step, frozen or not.
 
 Invariant: the samples of a step are committed with it, exactly once, before its version is published. A
 checkpoint is of a committed step: one that ended between the update and its commit leaves none.
@@ -31,6 +33,7 @@ from headrace.services.errors import TrainingError, describe
 from headrace.services.options import TrainerOptions
 from headrace.services.trainer import checkpoint
 from headrace.services.trainer.backend import Backend, NonFiniteGradientError, StepResult
+from headrace.services.trainer.barrier import reached
 from headrace.services.trainer.credited import column, credited
 from headrace.services.trainer.intake import Intake, Judged
 from headrace.services.trainer.ledger import Ledger, intake_metrics, queue_metrics, staleness_limit
@@ -46,7 +49,7 @@ T = TypeVar("T")
 
 
 class Trainer:
-    """Leads the run: its steps are the run's steps."""
+    """Leads its policy: its steps are the policy's versions."""
 
     _backend: Backend
 
@@ -102,13 +105,18 @@ class Trainer:
 
     async def run(self) -> None:
         """Returns after the run's last step. Raises TrainingError naming the step that cannot be taken."""
-        for step in range(self._context.flow.first_step, self._context.flow.steps):
+        context, flow = self._context, self._context.flow
+        for step in range(flow.first_step, flow.steps):
+            with self._clock.during("idle_wait_weights"):
+                await reached(context.client, flow.barrier, step, timeout_s=flow.no_progress_timeout_s)
             await self._step(step)
         await self._save()
+        if flow.trainers > 1:
+            await context.client.finish(context.node)
 
     async def _step(self, step: int) -> None:
         started = time.monotonic()
-        ledger = Ledger(step=step, own=not self._algorithm.trains_values)
+        ledger = Ledger(step=step, own=self._context.flow.own_rows)
         if self._options.algorithm.annealed():
             self._algorithm = self._built(step)
         self._intake.begin(step)
@@ -118,7 +126,8 @@ class Trainer:
             lease = await self._lease(step, missing)
             with self._clock.during("busy"):
                 taken.append(judged := await self._judge(lease, ledger))
-                if (whole and self._intake.missing) or not any(len(each.kept) for each in taken):
+                waits = whole and self._intake.missing > 0
+                if waits or self._is_frozen(step) or not any(len(each.kept) for each in taken):
                     ledger.add(judged)
                     continue
                 learning = self._run(self._learn, taken, step)
@@ -133,6 +142,9 @@ class Trainer:
             )
         self._finishing = asyncio.ensure_future(self._finish(ledger, started))
         await asyncio.shield(self._finishing)
+
+    def _is_frozen(self, step: int) -> bool:
+        return any(first <= step < thaw for first, thaw in self._context.policy.freeze)
 
     async def _judge(self, lease: Lease, ledger: Ledger) -> Judged:
         """What the filter makes of a lease; what it drops is out of the queue on return."""
@@ -193,7 +205,8 @@ class Trainer:
     async def _finish(self, ledger: Ledger, started: float) -> None:
         """Everything between the last gradient of a step and its published version; not to be torn apart."""
         with self._clock.during("busy"):
-            results = await self._run(self._update, ledger.step)
+            frozen = self._is_frozen(ledger.step)
+            results = [] if frozen else await self._run(self._update, ledger.step)
             updated = time.monotonic()
             writing = self._write_weights(ledger.step + 1)
             await self._commit(ledger)

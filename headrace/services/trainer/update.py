@@ -40,8 +40,10 @@ def optimizer_steps(
 def metrics(results: Sequence[StepResult], *, of: Literal["actor", "critic"] = "actor") -> dict[str, float]:
     """Of one training step: token diagnostics over all of its optimizer steps, means over those not skipped.
 
-    `of`: whose update it is; `<of>/lr` is that of the last optimizer step.
+    `of`: whose update it is; `<of>/lr` is that of the last optimizer step. No results: the policy is frozen.
     """
+    if not results:
+        return {f"{of}/frozen": 1.0}
     tally = Tally()
     for result in results:
         tally.merge(Tally(sums=dict(result.sums), maxima=dict(result.maxima)))
@@ -52,6 +54,7 @@ def metrics(results: Sequence[StepResult], *, of: Literal["actor", "critic"] = "
         f"{of}/grad_norm": _mean([result.grad_norm for result in taken]),
         f"{of}/lr": results[-1].lr,
         f"{of}/updates": float(len(taken)),
+        f"{of}/frozen": 0.0,
         f"{of}/skipped": float(len(results) - len(taken)),
     }
 
