@@ -1,5 +1,7 @@
 """What tests of a service stand on: a queue in this process, a context over it, a report that remembers."""
 
+import asyncio
+from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -40,9 +42,13 @@ class Remembered:
     def __init__(self) -> None:
         self.lines: list[tuple[int | None, dict[str, float]]] = []
         self.events: list[tuple[str, dict[str, Any]]] = []
+        self.confirmed: dict[int, asyncio.Event] = defaultdict(asyncio.Event)
+        """Set once a replica confirms that version of its weights."""
 
     def metrics(self, values: Mapping[str, float], *, step: int | None = None) -> None:
         self.lines.append((step, dict(values)))
+        if (version := values.get("sync/version_confirmed")) is not None:
+            self.confirmed[int(version)].set()
 
     def event(self, kind: str, **detail: Any) -> None:
         self.events.append((kind, detail))

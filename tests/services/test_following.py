@@ -1,7 +1,6 @@
 """Who scores under which weights: over a real queue and weight store, through the runtime of a replica."""
 
 import asyncio
-from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -39,19 +38,6 @@ OPTIONS: dict[type[ModelScorer], FrozenOptions] = {
 }
 
 
-class Told(Remembered):
-    """Wakes who waits for a version that a replica confirms."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.confirmed: dict[int, asyncio.Event] = defaultdict(asyncio.Event)
-
-    def metrics(self, values: Mapping[str, float], *, step: int | None = None) -> None:
-        super().metrics(values, step=step)
-        if (version := values.get("sync/version_confirmed")) is not None:
-            self.confirmed[int(version)].set()
-
-
 class Bed:
     """A scorer of rows that all hold the same answer, and what publishes its policy's weights."""
 
@@ -59,7 +45,7 @@ class Bed:
         self.client, self.column, self._own, self._run_dir = client, kind.column, own, tmp_path
         self._kind, self._store = kind, WeightStore(tmp_path / "weights")
         self._rows = 0
-        self.report = Told()
+        self.report = Remembered()
 
     def replica(self, *, trained: bool) -> Replica:
         policy = PolicyOptions(model="tiny-value" if self._kind is Critic else "tiny-copier")
