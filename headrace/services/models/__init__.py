@@ -1,8 +1,9 @@
 """Models by name: a recipe of ours, a folder, or a hub id in the local Hugging Face cache.
 
-Nothing is fetched from a network. This module imports nothing heavy: `exists` is for `check`.
+Nothing is fetched from a network. This module imports nothing heavy: `exists` and `fault` are for `check`.
 """
 
+import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,12 +15,15 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 __all__ = [
+    "CLASSIFIER",
     "RECIPES",
     "VALUE_RECIPES",
     "LoadedModel",
+    "architecture",
     "check_same_tokens",
     "config_file",
     "exists",
+    "fault",
     "load",
     "load_tokenizer",
 ]
@@ -31,6 +35,8 @@ RECIPES: dict[str, Recipe] = {
 }
 VALUE_RECIPES = ("tiny-value",)
 """Those that make a value model, which `value.load_value` loads."""
+CLASSIFIER = "ForTokenClassification"
+"""How the architecture of a value model ends."""
 
 
 def exists(model: str) -> str | None:
@@ -47,22 +53,31 @@ def exists(model: str) -> str | None:
     )
 
 
+def fault(model: str) -> str | None:
+    """None if `load(model)` finds a language model, else what is wrong and the ways out."""
+    if (problem := exists(model)) is not None:
+        return problem
+    if model not in VALUE_RECIPES and not architecture(model).endswith(CLASSIFIER):
+        return None
+    return (
+        f"model {model!r} is a value model, which makes and scores no tokens; it is for a critic, and for a "
+        "trainer whose algorithm is value: name a language model"
+    )
+
+
 def load(model: str, *, dtype: str, seed: int) -> LoadedModel:
     """Loads a language model in eval mode with weights of `dtype` (float32, float64 or bfloat16); float64
     throughout.
 
     `seed` makes the weights of recipes that start from random ones; the process's own random state is left
-    as it was. Raises FileNotFoundError with the ways out when there is no such model, ValueError for a recipe
-    of a value model.
+    as it was. Raises FileNotFoundError with the ways out when there is no such model, ValueError for a value
+    model.
     """
     problem = exists(model)
     if problem is not None:
         raise FileNotFoundError(problem)
-    if model in VALUE_RECIPES:
-        raise ValueError(
-            f"model {model!r} is a value model, which makes and scores no tokens; it is for a critic, and "
-            "for a trainer with algorithm: value: name a language model here"
-        )
+    if (problem := fault(model)) is not None:
+        raise ValueError(problem)
     if model in RECIPES:
         loaded = RECIPES[model].load(dtype=dtype, seed=seed)
     else:
@@ -99,6 +114,13 @@ def check_same_tokens(model: str, other: str) -> None:
             f"{len(odd)} of the {len(asked)} tokens of {other!r} have another id or none in {model!r}, such "
             f"as {odd[0]!r}; a model can only score answers of its own tokens: choose one of the same family"
         )
+
+
+def architecture(model: str) -> str:
+    """As the configuration of a folder or of a hub id in the cache names it; "" where it does not."""
+    found = None if model in RECIPES else config_file(model)
+    named = json.loads(found.read_text()).get("architectures") if found is not None else None
+    return named[0] if named else ""
 
 
 def config_file(model: str) -> Path | None:

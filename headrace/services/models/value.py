@@ -6,7 +6,14 @@
 import json
 from typing import TYPE_CHECKING
 
-from headrace.services.models import RECIPES, VALUE_RECIPES, config_file, load_tokenizer
+from headrace.services.models import (
+    CLASSIFIER,
+    RECIPES,
+    VALUE_RECIPES,
+    architecture,
+    config_file,
+    load_tokenizer,
+)
 from headrace.services.models.base import LoadedModel
 
 if TYPE_CHECKING:
@@ -30,9 +37,9 @@ def fault(model: str) -> str | None:
     if found is None:
         return f"model {model!r} is no folder with config.json and not in the Hugging Face cache; {way_out}"
     config = json.loads(found.read_text())
-    kinds = config.get("architectures") or ["none"]
-    if not kinds[0].endswith("ForTokenClassification"):
-        return f"model {model!r} is of the architecture {kinds[0]}, which predicts no values; {way_out}"
+    kind = architecture(model)
+    if not kind.endswith(CLASSIFIER):
+        return f"model {model!r} is of the architecture {kind or 'none'}, which predicts no values; {way_out}"
     labels = len(config.get("id2label", range(UNSAID_LABELS)))
     if labels != 1:
         return f"model {model!r} has {labels} labels for each token, a value is one; {way_out}"

@@ -54,8 +54,16 @@ def test_tiny_value_has_the_body_that_its_seed_gives_tiny_copier_and_values_of_0
     saved = value.load_value(str(tmp_path), dtype="float32", seed=0).model.state_dict()
     assert all(torch.equal(saved[name], tensor) for name, tensor in made.model.state_dict().items())
     models.check_same_tokens("tiny-value", "tiny-copier")
-    with pytest.raises(ValueError, match="is a value model, which makes and scores no tokens"):
-        models.load("tiny-value", dtype="float32", seed=0)
+
+
+def test_a_value_model_is_no_language_model(tmp_path: Path) -> None:
+    value.load_value("tiny-value", dtype="float32", seed=4).model.save_pretrained(tmp_path / "value")
+    models.load("tiny-copier", dtype="float32", seed=4).model.save_pretrained(tmp_path / "policy")
+    assert (models.fault("tiny-copier"), models.fault(str(tmp_path / "policy"))) == (None, None)
+    assert "neither a recipe nor a folder" in str(models.fault("no/model"))
+    for model in ("tiny-value", str(tmp_path / "value")):
+        with pytest.raises(ValueError, match="is a value model, which makes and scores no tokens"):
+            models.load(model, dtype="float32", seed=0)
 
 
 def test_a_model_loads_in_the_asked_type() -> None:
