@@ -10,7 +10,7 @@ from headrace.services.options import OptimizerOptions, PolicyOptions
 from headrace.services.trainer.barrier import reached
 from headrace.transferqueue import WaitTimeout
 from tests.services.bench import queue
-from tests.services.trainer.bed import SPEC, Bed, Counting, bed
+from tests.services.trainer.bed import Bed, Counting, bed
 
 
 async def lived(b: Bed, steps: int) -> list[str]:
