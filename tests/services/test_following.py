@@ -17,9 +17,9 @@ from headrace.services.models import load
 from headrace.services.models.value import load_value
 from headrace.services.options import (
     CriticOptions,
-    FrozenOptions,
     PolicyOptions,
     ReferenceOptions,
+    ScorerOptions,
     TeacherOptions,
 )
 from headrace.services.reference import Reference
@@ -31,7 +31,7 @@ from headrace.transferqueue import Client, TableSpec, Task
 from tests.services.bench import Remembered, context, queue
 
 PROMPT_IDS, ANSWER = [3, 4, 5, 2], [3, 4, 7, 1]
-OPTIONS: dict[type[ModelScorer], FrozenOptions] = {
+OPTIONS: dict[type[ModelScorer], ScorerOptions] = {
     Teacher: TeacherOptions(),
     Critic: CriticOptions(),
     Reference: ReferenceOptions(),

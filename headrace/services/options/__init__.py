@@ -10,10 +10,10 @@ from headrace.services.options.eval import EvalOptions
 from headrace.services.options.judge import JudgeOptions
 from headrace.services.options.nodes import (
     CriticOptions,
-    FrozenOptions,
     ReferenceOptions,
     RewardOptions,
     RolloutOptions,
+    ScorerOptions,
     SourceOptions,
     TeacherOptions,
     TrainerOptions,
@@ -36,7 +36,6 @@ __all__ = [
     "CriticOptions",
     "Dataset",
     "EvalOptions",
-    "FrozenOptions",
     "GreedyOptions",
     "JoinOptions",
     "JsonlData",
@@ -53,6 +52,7 @@ __all__ = [
     "RolloutOptions",
     "RowFilterOptions",
     "Schedule",
+    "ScorerOptions",
     "SinkOptions",
     "SourceOptions",
     "TeacherOptions",

@@ -84,26 +84,28 @@ class RewardOptions(Placed):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FrozenOptions(Placed):
-    """A model that scores answers and never learns."""
+class ScorerOptions(Placed):
+    """A model that scores answers."""
 
     micro_batch_tokens: Count = 8192
     """Tokens per forward pass, prompts counted once per group."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReferenceOptions(FrozenOptions):
+class ReferenceOptions(ScorerOptions):
     """Log-probabilities of the answers under the policy's initial weights."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TeacherOptions(FrozenOptions):
-    """Log-probabilities of the answers under a policy that no trainer trains, of the same tokens."""
+class TeacherOptions(ScorerOptions):
+    """Log-probabilities of the answers under another policy of the same tokens: under its newest weights
+    where a trainer trains it, else under its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CriticOptions(FrozenOptions):
-    """Values of the answers' tokens under a token classifier of one label, which no trainer trains."""
+class CriticOptions(ScorerOptions):
+    """Values of the answers' tokens under a policy that is a value model: under its newest weights where a
+    trainer trains it, else under its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from headrace.services.base import Context, Output
-from headrace.services.options import FrozenOptions
+from headrace.services.options import ScorerOptions
 from headrace.transferqueue import Rows
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class ModelScorer(ABC):
         """Under the policy's own weights; called once, in the thread that scores."""
 
     async def setup(self, context: Context) -> None:
-        self._options: FrozenOptions = context.options
+        self._options: ScorerOptions = context.options
         self._scoring = await asyncio.get_running_loop().run_in_executor(
             self._compute, self.open_model, context
         )
