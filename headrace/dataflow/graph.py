@@ -12,18 +12,20 @@ An edge exists because a handle was passed, and nothing is built before `run`. O
 `headrace.services.options`, as keywords or plain mappings; a wrong one is refused where it is written.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from headrace.dataflow.language.convert import INVALID
+from headrace.dataflow.language.fields import keys
 from headrace.dataflow.language.problems import GraphError, Problem, errors, listing
 from headrace.dataflow.language.spec import GraphSpec, NodeKind, NodeSpec
 from headrace.dataflow.language.tree import from_tree, node_from_tree, policy_from_tree
 from headrace.services.options import PolicyOptions
 
 if TYPE_CHECKING:
+    from headrace.dataflow.language.layer import Layer
     from headrace.dataflow.planning.cluster import Cluster
     from headrace.dataflow.planning.plan import Plan
 
@@ -45,6 +47,14 @@ class Node:
     kind: NodeKind
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Included:
+    """Handles of what an included graph has, by the names that it gives them itself."""
+
+    nodes: Mapping[str, Node]
+    policies: Mapping[str, Policy]
+
+
 Inputs = Node | Sequence[Node]
 
 
@@ -56,6 +66,45 @@ class Graph:
         self._settings = {"name": name, **settings}
         self._policies: dict[str, PolicyOptions] = {}
         self._nodes: dict[str, NodeSpec] = {}
+        self._under: Layer | None = None
+        """What is included; the rest lies over it."""
+
+    @classmethod
+    def of(cls, spec: GraphSpec) -> Self:
+        """A graph that is `spec`, to go on from."""
+        settings = {
+            name: getattr(spec, name) for name in keys(GraphSpec) if name not in ("policies", "nodes")
+        }
+        graph = cls(**settings)
+        graph._policies.update(spec.policies)
+        graph._nodes.update(spec.nodes)
+        return graph
+
+    def include(
+        self, graph: str | Path, *, as_: str | None = None, set: Mapping[str, Any] | None = None
+    ) -> Included:
+        """Takes another graph, or a part of one, in: the entry of an `include` in YAML.
+
+        `graph`: a shipped name, or a file's path; `as_`: a prefix of its names; `set`: values by dotted key,
+        set in it first, None to unset or take out. The settings of this graph go before those included.
+        Raises GraphError for what cannot be read or set, and for names that are taken.
+        """
+        from headrace.dataflow.language.include import Include, nothing, taken_in
+        from headrace.dataflow.language.overrides import kind_of
+
+        entry = Include(graph=str(graph), as_=as_, set=dict(set or {}))
+        under, names = taken_in(entry, under=self._under or nothing(), folder=Path.cwd())
+        for section, own in (("nodes", self._nodes), ("policies", self._policies)):
+            for name in names[section].values():
+                self._refuse_taken(section, name, own)
+        self._under = under
+        return Included(
+            nodes={
+                name: Node(graph=self, name=full, kind=kind_of(under.tree["nodes"][full]))
+                for name, full in names["nodes"].items()
+            },
+            policies={name: Policy(graph=self, name=full) for name, full in names["policies"].items()},
+        )
 
     def policy(self, name: str, *, model: str, **options: Any) -> Policy:
         """A model; `options` are the keys of PolicyOptions."""
@@ -94,10 +143,17 @@ class Graph:
 
     def spec(self) -> GraphSpec:
         """The graph as data. Raises GraphError when a setting is unknown or of a wrong type."""
-        spec, problems = from_tree({**self._settings, "policies": self._policies, "nodes": self._nodes})
+        if self._under is not None:
+            from headrace.dataflow.language.parse import from_layers
+
+            return from_layers(self._under, self._own())
+        spec, problems = from_tree(self._own())
         if spec is None:
             raise GraphError(problems)
         return spec
+
+    def _own(self) -> dict[str, Any]:
+        return {**self._settings, "policies": self._policies, "nodes": self._nodes}
 
     def check(self, *, cluster: "Cluster | None" = None) -> list[Problem]:
         """Everything wrong or doubtful; resources are checked when a cluster is given."""
@@ -160,18 +216,16 @@ class Graph:
                 )
         return {"inputs": [node.name for node in nodes]} | ({"policy": policy.name} if policy else {})
 
-    def _add(
-        self, section: str, members: dict[str, Any], name: str, made: Any, problems: list[Problem]
-    ) -> None:
-        if name in members:
-            problems.append(
-                Problem(
-                    path=(section, name),
-                    wrong=f"the name '{name}' is taken",
-                    way_out=f"pass another name; taken are {listing(members)}",
-                )
-            )
+    def _add(self, section: str, own: dict[str, Any], name: str, made: Any, problems: list[Problem]) -> None:
+        self._refuse_taken(
+            section, name, {**(self._under.tree.get(section, {}) if self._under else {}), **own}
+        )
         if problems:
             raise GraphError(problems)
         assert made is not INVALID
-        members[name] = made
+        own[name] = made
+
+    def _refuse_taken(self, section: str, name: str, taken: Mapping[str, Any]) -> None:
+        if name in taken:
+            wrong, way_out = f"the name '{name}' is taken", f"pass another name; taken are {listing(taken)}"
+            raise GraphError([Problem(path=(section, name), wrong=wrong, way_out=way_out)])

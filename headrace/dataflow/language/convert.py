@@ -64,9 +64,9 @@ def build(
     values: dict[str, Any] = {}
     for name, key in known.items():
         if name in tree and name not in also:
-            values[name] = convert(tree[name], key.type, (*path, name), problems, help=key.help)
+            values[key.field] = convert(tree[name], key.type, (*path, name), problems, help=key.help)
         elif key.required:
-            values[name] = INVALID
+            values[key.field] = INVALID
             if name not in misspelt:
                 problems.append(_missing(key, path))
     if any(value is INVALID for value in values.values()):
@@ -157,7 +157,9 @@ def _tagged(value: Any, classes: Sequence[type], path: Path, problems: list[Prob
 
 def _one_of(value: Any, kinds: Sequence[Any], path: Path, problems: list[Problem], help: str) -> Any:
     for kind in kinds:
-        if (made := convert(value, kind, path, [])) is not INVALID:
+        refused: list[Problem] = []
+        made = convert(value, kind, path, refused)
+        if not refused:
             return made
     alike = [kind for kind in kinds if dataclasses.is_dataclass(kind) == isinstance(value, Mapping)]
     if len(alike) == 1:

@@ -25,6 +25,8 @@ class Key:
     """One key a user may set."""
 
     name: str
+    field: str
+    """Of the dataclass: `as_` for the key `as`, which is a word of Python's."""
     type: Any
     """The annotation, bounds included."""
     required: bool
@@ -39,7 +41,8 @@ def keys(cls: type) -> dict[str, Key]:
     """The keys of a dataclass by name, inherited ones first, in the order written."""
     hints = get_type_hints(cls, include_extras=True)
     texts = {name: text for base in reversed(cls.__mro__) for name, text in _help(base)}
-    return {field.name: _key(field, hints[field.name], texts) for field in dataclasses.fields(cls)}
+    made = [_key(field, hints[field.name], texts) for field in dataclasses.fields(cls)]
+    return {key.name: key for key in made}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +118,8 @@ def type_name(kind: Any) -> str:
 def _key(field: "dataclasses.Field[Any]", hint: Any, texts: dict[str, str]) -> Key:
     default = field.default_factory() if field.default_factory is not MISSING else field.default
     return Key(
-        name=field.name,
+        name=field.name.rstrip("_"),
+        field=field.name,
         type=hint,
         required=default is MISSING,
         default=default,

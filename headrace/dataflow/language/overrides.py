@@ -1,36 +1,69 @@
-"""Overrides of the command line, `a.b=value`, put into a graph's plain mapping before it is typed.
+"""Values set by a dotted key, of the command line (`a.b=value`) or of an include, put into a plain mapping.
 
-The first key is a top-level key, `nodes`, `policies`, or the bare name of a node or policy.
+The first key is a top-level key, `nodes`, `policies`, the bare name of a node or policy, or a kind of node
+that one node alone has. Below a node, a key that it does not have is its policy's: `trainer.optimizer.lr`.
 """
 
-from collections.abc import Iterable, Mapping
+import copy
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import yaml
 from omegaconf import OmegaConf
 
 from headrace.dataflow.language.fields import keys
-from headrace.dataflow.language.problems import Path, Problem, listing, suggestion
-from headrace.dataflow.language.spec import GraphSpec
+from headrace.dataflow.language.layer import Layer, extendable, without
+from headrace.dataflow.language.problems import Path, Problem, listing, nearest, suggestion
+from headrace.dataflow.language.spec import OPTIONS, GraphSpec
+from headrace.dataflow.language.tree import node_keys
+from headrace.dataflow.language.typed import may_be_null, type_below
+from headrace.services.options import PolicyOptions
 
 
-def apply(tree: dict[str, Any], overrides: Iterable[str], problems: list[Problem]) -> dict[Path, str]:
-    """Writes the overrides into `tree`; returns which path each one set."""
-    placed: dict[Path, str] = {}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """One value to set."""
+
+    key: str
+    """Dotted, as written."""
+    value: Any
+    """None unsets a key that may not be null, and takes a node or policy out."""
+    place: str
+    """Where it was written, for messages."""
+    path: Path = ()
+    """The same as a path of its file; empty for the command line."""
+
+
+def settings_of(overrides: Iterable[str], problems: list[Problem]) -> Iterator[Setting]:
+    """The settings that arguments of the command line are."""
     for override in overrides:
-        written, equals, text = override.partition("=")
-        if not equals or not written.strip():
-            problems.append(_problem(override, "it has no key and value", "write key=value, e.g. steps=20"))
+        place = f"override {override}"
+        key, equals, text = override.partition("=")
+        if not equals or not key.strip():
+            wrong, way_out = "it has no key and value", "write key=value, e.g. steps=20"
+            problems.append(Problem(path=(), place=place, wrong=wrong, way_out=way_out))
             continue
         try:
-            value = _value(text)
+            yield Setting(key=key.strip(), value=_value(text), place=place)
         except yaml.YAMLError as error:
-            problems.append(_problem(override, f"the value is not YAML: {error}", "quote it"))
-            continue
-        path = _full_path(tuple(written.strip().split(".")), tree, override, problems)
-        if path and _set(tree, path, value, override, problems):
-            placed[path] = override
-    return placed
+            wrong = f"the value is not YAML: {error}"
+            problems.append(Problem(path=(), place=place, wrong=wrong, way_out="quote it"))
+
+
+def put(
+    layer: Layer, settings: Iterable[Setting], problems: list[Problem]
+) -> tuple[Layer, dict[Path, Setting]]:
+    """`layer` with the values set, and which paths each one set, mappings made on the way included."""
+    tree = copy.deepcopy(layer.tree)
+    placed: dict[Path, Setting] = {}
+    for setting in settings:
+        path = _full_path(tuple(setting.key.split(".")), tree, setting, problems)
+        if path:
+            placed |= dict.fromkeys(_set(tree, path, setting, problems), setting)
+    lines = without(layer.lines, placed.keys())
+    kept = {path: layer.lines[path] for path in placed if path in layer.lines}
+    return Layer(file=layer.file, tree=tree, lines=lines | kept), placed
 
 
 def _value(text: str) -> Any:
@@ -40,60 +73,72 @@ def _value(text: str) -> Any:
     return tree["value"]
 
 
-def _full_path(path: Path, tree: Mapping[str, Any], override: str, problems: list[Problem]) -> Path | None:
+def _full_path(path: Path, tree: Mapping[str, Any], setting: Setting, problems: list[Problem]) -> Path | None:
     first = path[0]
-    names = {section: _names(tree, section) for section in ("nodes", "policies")}
     if first in keys(GraphSpec):
         return path
-    homes = [section for section, members in names.items() if first in members]
+    nodes, policies = members(tree, "nodes"), members(tree, "policies")
+    of_kind = [] if kind_of(nodes.get(first)) == first else [n for n in nodes if kind_of(nodes[n]) == first]
+    homes = [*(("nodes", name) for name in nodes if name == first or name in of_kind)]
+    homes += [("policies", name) for name in policies if name == first]
     if len(homes) == 1:
-        return (homes[0], *path)
+        return _owner(homes[0], path[1:], nodes, policies)
     if homes:
+        roles = [*(["a node"] if first in nodes else []), *(["a policy"] if first in policies else [])]
+        roles += [f"the kind of {listing(of_kind)}"] if of_kind else []
+        spellings = [".".join((*home, *path[1:])) for home in homes]
         problems.append(
-            _problem(
-                override,
-                f"'{first}' is a node and a policy",
-                f"write nodes.{'.'.join(path)} or policies.{'.'.join(path)}",
-            )
+            _problem(setting, f"'{first}' is {' and '.join(roles)}", f"write {' or '.join(spellings)}")
         )
         return None
-    known = [*keys(GraphSpec), *names["nodes"], *names["policies"]]
-    problems.append(
-        _problem(
-            override,
-            f"there is no key, node or policy '{first}'",
-            suggestion(first, known, otherwise="name one of these"),
-            allowed=listing(dict.fromkeys(known)),
-        )
-    )
+    known = dict.fromkeys([*keys(GraphSpec), *nodes, *policies, *filter(None, map(kind_of, nodes.values()))])
+    wrong = f"there is no key, node, policy or kind of node '{first}'"
+    way_out = suggestion(first, known, otherwise="name one of these")
+    problems.append(_problem(setting, wrong, way_out, allowed=listing(known)))
     return None
 
 
-def _names(tree: Mapping[str, Any], section: str) -> tuple[str, ...]:
-    members = tree.get(section)
-    return tuple(map(str, members)) if isinstance(members, Mapping) else ()
+def _owner(home: Path, rest: Path, nodes: Mapping[str, Any], policies: Mapping[str, Any]) -> Path:
+    """The node, or its policy where the key is the policy's or meant to be."""
+    node = nodes.get(home[1]) if home[0] == "nodes" else None
+    kind = kind_of(node)
+    if not rest or not isinstance(node, Mapping) or kind not in OPTIONS or node.get("policy") not in policies:
+        return (*home, *rest)
+    own = {*node_keys(kind), *keys(OPTIONS[kind])}
+    meant = rest[0] if rest[0] in own else nearest(rest[0], [*own, *keys(PolicyOptions)])
+    return (*home, *rest) if meant is None or meant in own else ("policies", node["policy"], *rest)
 
 
-def _set(tree: dict[str, Any], path: Path, value: Any, override: str, problems: list[Problem]) -> bool:
-    at: dict[str, Any] = tree
+def members(tree: Mapping[str, Any], section: str) -> dict[str, Any]:
+    """The nodes or policies that a plain mapping holds, by name."""
+    found = tree.get(section)
+    return {str(name): member for name, member in found.items()} if isinstance(found, Mapping) else {}
+
+
+def kind_of(node: Any) -> Any:
+    """The kind that a node's plain value names; None where it names none."""
+    return node.get("kind") if isinstance(node, Mapping) else None
+
+
+def _set(tree: dict[str, Any], path: Path, setting: Setting, problems: list[Problem]) -> list[Path]:
+    """The paths that are the setting's from now on."""
+    at, kind = tree, GraphSpec
+    made: list[Path] = []
     for depth, key in enumerate(path[:-1], start=1):
-        member: Any = at.get(key)
-        if member is None:
-            member = {}
-        elif isinstance(member, str):
-            member = {"kind": member}
-        if not isinstance(member, dict):
-            problems.append(
-                _problem(
-                    override, f"{'.'.join(path[:depth])} has no keys", f"set {'.'.join(path[:depth])} whole"
-                )
-            )
-            return False
+        kind = type_below(kind, at, key)
+        if (member := extendable(at.get(key))) is None:
+            whole = ".".join(path[:depth])
+            problems.append(_problem(setting, f"{whole} has no keys", f"set {whole} whole"))
+            return []
+        made += [path[:depth]] if at.get(key) is None else []
         at[key] = member
         at = member
-    at[path[-1]] = value
-    return True
+    if setting.value is None and not may_be_null(type_below(kind, at, path[-1])):
+        at.pop(path[-1], None)
+    else:
+        at[path[-1]] = setting.value
+    return [*made, path]
 
 
-def _problem(override: str, wrong: str, way_out: str, *, allowed: str = "") -> Problem:
-    return Problem(path=(), place=f"override {override}", wrong=wrong, way_out=way_out, allowed=allowed)
+def _problem(setting: Setting, wrong: str, way_out: str, *, allowed: str = "") -> Problem:
+    return Problem(path=setting.path, place=setting.place, wrong=wrong, way_out=way_out, allowed=allowed)

@@ -1,12 +1,12 @@
 """From a YAML file, a shipped name or a run directory, with overrides, to a `GraphSpec` and back.
 
+The order is: compose what the file includes, put the overrides in, resolve interpolations, type the values.
 Interpolations (`${staleness}`) are OmegaConf's and are resolved here; everything wrong is raised
 together as one `GraphError`, each problem with its file and line.
 """
 
-import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,15 +15,14 @@ import yaml
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-import headrace
-from headrace.dataflow.language.overrides import apply
-from headrace.dataflow.language.places import Places, lines_of
-from headrace.dataflow.language.problems import GraphError, Problem, listing, suggestion
+from headrace.dataflow.language.include import composed, shown
+from headrace.dataflow.language.layer import Layer, merged, read
+from headrace.dataflow.language.overrides import put, settings_of
+from headrace.dataflow.language.places import Places
+from headrace.dataflow.language.problems import GraphError, Problem
+from headrace.dataflow.language.shipped import find
 from headrace.dataflow.language.spec import GraphSpec
-from headrace.dataflow.language.tree import from_tree, to_tree
-
-RESOLVED_GRAPH = "graph.yaml"
-"""Name of the graph in a run directory."""
+from headrace.dataflow.language.tree import from_tree, plain, to_tree
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,27 +36,45 @@ class Document:
 def load(target: str, overrides: Sequence[str] = ()) -> Document:
     """Parses a path, a shipped name or a run directory. Raises GraphError with every problem found."""
     path = find(target)
-    text = path.read_text(encoding="utf-8")
-    file = os.path.relpath(path) if path.is_relative_to(Path.cwd()) else str(path)
-    return parse(text, file=file, overrides=overrides)
+    return parse(path.read_text(encoding="utf-8"), file=shown(path), overrides=overrides, path=path)
 
 
-def parse(text: str, *, file: str = "graph", overrides: Sequence[str] = ()) -> Document:
-    """Parses YAML text; `file` is what places are called. Raises GraphError."""
-    tree, places = _read(text, file)
+def parse(
+    text: str, *, file: str = "graph", overrides: Sequence[str] = (), path: Path | None = None
+) -> Document:
+    """Parses YAML text; `file` is what places are called, `path` where what it includes is looked for: beside
+    that file, by default in the working directory. Raises GraphError."""
+    chain = () if path is None else (path.resolve(),)
+    layer = composed(read(text, file=file), folder=path.parent if path else Path.cwd(), chain=chain)
     problems: list[Problem] = []
-    places.overrides.update(apply(tree, overrides, problems))
+    changed, placed = put(layer, settings_of(overrides, problems), problems)
+    places = Places(
+        file=file,
+        lines=changed.lines,
+        overrides={at: setting.place for at, setting in placed.items()},
+    )
     if not problems:
-        spec, problems = from_tree(_resolve(tree, places))
+        spec, problems = from_tree(resolved_tree(changed.tree, places), also=("include",))
         if spec is not None:
             return Document(spec=spec, places=places)
     raise GraphError(places.locate(problems))
 
 
+def from_layers(under: Layer, own: Mapping[str, Any]) -> GraphSpec:
+    """The spec of a graph's own settings, policies and nodes over what it includes. Raises GraphError."""
+    tree = {key: plain(value) for key, value in own.items()}
+    tree |= {key: {name: plain(each) for name, each in own[key].items()} for key in ("policies", "nodes")}
+    layer = merged(under, Layer(file="", tree=escaped(tree), lines={}))
+    spec, problems = from_tree(resolved_tree(layer.tree, layer.places))
+    if spec is None:
+        raise GraphError(layer.places.locate(problems))
+    return spec
+
+
 def to_yaml(spec: GraphSpec, *, resolved: bool = False) -> str:
     """YAML that parses to an equal spec; `resolved` writes every default out."""
     return yaml.dump(
-        _escaped(to_tree(spec, resolved=resolved)),
+        escaped(to_tree(spec, resolved=resolved)),
         Dumper=_Dumper,
         sort_keys=False,
         allow_unicode=True,
@@ -66,57 +83,8 @@ def to_yaml(spec: GraphSpec, *, resolved: bool = False) -> str:
     )
 
 
-def find(target: str) -> Path:
-    """The YAML file that a path, a run directory or a shipped name stands for. Raises GraphError."""
-    path = Path(target)
-    if path.is_dir():
-        path = path / RESOLVED_GRAPH
-    if path.is_file():
-        return path
-    known = shipped()
-    if target in known:
-        return known[target]
-    problem = Problem(
-        path=(),
-        place=target,
-        wrong="there is no such file, run directory or shipped dataflow",
-        allowed=listing(known),
-        way_out=suggestion(target, known, otherwise="give the path of a YAML file or a shipped name"),
-    )
-    raise GraphError([problem])
-
-
-def shipped() -> dict[str, Path]:
-    """The dataflows that come with Headrace, by name: those of the package, or of its repository."""
-    package = Path(headrace.__file__).parent
-    for folder in (package / "configs", package.parent / "configs"):
-        if folder.is_dir():
-            return {path.stem: path for path in sorted(folder.glob("*.yaml"))}
-    return {}
-
-
-def _read(text: str, file: str) -> tuple[dict[str, Any], Places]:
-    try:
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
-        places = Places(file=file, lines=lines_of(root))
-        if not isinstance(root, yaml.MappingNode):
-            wrong, way_out = (
-                "the file holds no mapping",
-                "write the graph's keys: name, steps, policies, nodes",
-            )
-            raise GraphError([Problem(path=(), place=file, wrong=wrong, way_out=way_out)])
-        tree = OmegaConf.to_container(OmegaConf.create(text), resolve=False)
-    except yaml.MarkedYAMLError as error:
-        line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
-        wrong = f"not YAML: {error.problem}"
-        raise GraphError(
-            [Problem(path=(), place=file + line, wrong=wrong, way_out="mend the line")]
-        ) from error
-    assert isinstance(tree, dict)
-    return {str(key): value for key, value in tree.items()}, places
-
-
-def _resolve(tree: dict[str, Any], places: Places) -> dict[str, Any]:
+def resolved_tree(tree: dict[str, Any], places: Places) -> dict[str, Any]:
+    """`tree` with its interpolations resolved. Raises GraphError for one that leads nowhere."""
     try:
         plain = OmegaConf.to_container(OmegaConf.create(tree), resolve=True, throw_on_missing=True)
     except OmegaConfBaseException as error:
@@ -147,12 +115,12 @@ def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
 _Dumper.add_representer(str, _text)
 
 
-def _escaped(value: Any) -> Any:
-    """Text that would be an interpolation, escaped so that it stays text."""
+def escaped(value: Any) -> Any:
+    """Plain values with the text that would be an interpolation, escaped so that it stays text."""
     if isinstance(value, dict):
-        return {key: _escaped(member) for key, member in value.items()}
+        return {key: escaped(member) for key, member in value.items()}
     if isinstance(value, list):
-        return [_escaped(member) for member in value]
+        return [escaped(member) for member in value]
     if isinstance(value, str):
         return re.sub(r"(\\*)\$\{", lambda match: match[1] * 2 + r"\${", value)
     return value

@@ -6,7 +6,7 @@ one place and all at once.
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from headrace.dataflow.language.convert import INVALID, build, convert
@@ -19,14 +19,17 @@ from headrace.services.options import PolicyOptions
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 
 
-def from_tree(tree: Mapping[str, Any]) -> tuple[GraphSpec | None, list[Problem]]:
-    """The spec that a plain mapping describes, or None and everything that is wrong with it."""
+def from_tree(tree: Mapping[str, Any], *, also: Sequence[str] = ()) -> tuple[GraphSpec | None, list[Problem]]:
+    """The spec that a plain mapping describes, or None and everything that is wrong with it.
+
+    `also`: top-level keys that its writing has beside a graph's, for messages.
+    """
     problems: list[Problem] = []
     sections = {
         "policies": dict(_section(tree, "policies", policy_from_tree, problems)),
         "nodes": dict(_section(tree, "nodes", node_from_tree, problems)),
     }
-    spec = build(GraphSpec, {**tree, **sections}, (), problems, noun="a graph")
+    spec = build(GraphSpec, {**tree, **sections}, (), problems, also=also, noun="a graph")
     if spec is not INVALID:
         problems.extend(_name_problems(spec))
     return (None, problems) if problems else (spec, [])
@@ -75,9 +78,21 @@ def to_tree(spec: GraphSpec, *, resolved: bool = False) -> dict[str, Any]:
     """Plain values that `from_tree` turns into an equal spec; `resolved` writes defaults out too."""
     return {
         **_plain(spec, resolved, skip=("policies", "nodes")),
-        "policies": {name: _plain(policy, resolved) for name, policy in spec.policies.items()},
-        "nodes": {name: _plain_node(node, resolved) for name, node in spec.nodes.items()},
+        "policies": {name: plain(policy, resolved=resolved) for name, policy in spec.policies.items()},
+        "nodes": {name: plain(node, resolved=resolved) for name, node in spec.nodes.items()},
     }
+
+
+def plain(value: Any, *, resolved: bool = False) -> Any:
+    """A node, options or a setting as YAML has it: options with a kind and nothing else are its bare text."""
+    if isinstance(value, NodeSpec):
+        return _plain_node(value, resolved)
+    if isinstance(value, tuple):
+        return [plain(member, resolved=resolved) for member in value]
+    if not dataclasses.is_dataclass(value):
+        return value
+    tree = _plain(value, resolved)
+    return tree["kind"] if list(tree) == ["kind"] else tree
 
 
 Make = Callable[[Any, Path, list[Problem]], Any]
@@ -181,14 +196,5 @@ def _plain(value: Any, resolved: bool, skip: tuple[str, ...] = ()) -> dict[str, 
         member = getattr(value, name)
         if name in skip or not (resolved or key.required or name == "kind" or member != key.default):
             continue
-        tree[name] = _plain_value(member, resolved)
+        tree[name] = plain(member, resolved=resolved)
     return tree
-
-
-def _plain_value(value: Any, resolved: bool) -> Any:
-    if isinstance(value, tuple):
-        return [_plain_value(member, resolved) for member in value]
-    if not dataclasses.is_dataclass(value):
-        return value
-    tree = _plain(value, resolved)
-    return tree["kind"] if list(tree) == ["kind"] else tree

@@ -1,16 +1,15 @@
-import math
 from pathlib import Path
 
 import pytest
 
-from headrace.algorithms.options import GrpoOptions
 from headrace.dataflow.check import check
-from headrace.dataflow.language.parse import RESOLVED_GRAPH, find, load, parse, shipped, to_yaml
+from headrace.dataflow.language.parse import load, parse, to_yaml
 from headrace.dataflow.language.problems import GraphError, errors
+from headrace.dataflow.language.shipped import RESOLVED_GRAPH, find, shipped
 from headrace.dataflow.planning.cluster import this_machine
 from headrace.dataflow.planning.draw import draw_mermaid, draw_text
 from headrace.dataflow.planning.plan import plan
-from headrace.services.options import RolloutOptions, TrainerOptions
+from headrace.services.options import RolloutOptions
 
 TEXT = """\
 name: copy
@@ -37,24 +36,6 @@ def test_an_interpolation_takes_another_value_of_the_graph() -> None:
     options = parse(TEXT, overrides=["steps=12"]).spec.nodes["answers"].options
     assert isinstance(options, RolloutOptions)
     assert options.max_new_tokens == 12
-
-
-def test_overrides_reach_top_level_keys_nodes_and_policies() -> None:
-    overrides = [
-        "staleness=inf",
-        "learn.prompts_per_step=16",
-        "nodes.learn.algorithm.kl_coef=0.1",
-        "actor.optimizer.lr=1e-5",
-        "policies.actor.dtype=float64",
-        "learn.threads=null",
-    ]
-    spec = parse(TEXT, overrides=overrides).spec
-    assert spec.staleness == math.inf
-    assert spec.policies["actor"].optimizer.lr == 0.00001
-    assert spec.policies["actor"].dtype == "float64"
-    assert spec.nodes["learn"].options == TrainerOptions(
-        algorithm=GrpoOptions(kl_coef=0.1), prompts_per_step=16
-    )
 
 
 def test_a_run_directory_stands_for_its_resolved_graph(tmp_path: Path) -> None:
