@@ -6,7 +6,7 @@ infinity, nothing else. A conversion that finds problems returns `INVALID` and g
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, Union, cast, get_args, get_origin
 
@@ -94,6 +94,20 @@ def unknown_keys(tree: Mapping[Any, Any], known: Sequence[str], path: Path, noun
     ]
 
 
+def misspelt_kind(
+    tree: Mapping[Any, Any], classes: Iterable[type], path: Path, also: Sequence[str] = ()
+) -> Problem | None:
+    """What is wrong with a key that can only mean the `kind` that a mapping lacks; None without such a key.
+
+    `classes`: what the mapping may become; `also`: further keys that it may have.
+    """
+    known = dict.fromkeys(["kind", *also, *(name for cls in classes for name in keys(cls))])
+    for key in map(str, tree):
+        if "kind" not in tree and key not in known and nearest(key, known) == "kind":
+            return Problem(path=(*path, key), wrong=f"unknown key '{key}'", way_out="did you mean 'kind'?")
+    return None
+
+
 def _missing(key: Key, path: Path) -> Problem:
     return Problem(
         path=path,
@@ -131,6 +145,9 @@ def _tagged(value: Any, classes: Sequence[type], path: Path, problems: list[Prob
         return value
     by_kind = {str(_tag(cls)): cls for cls in classes}
     tree = {"kind": value} if isinstance(value, str) else value
+    if isinstance(tree, Mapping) and (misspelt := misspelt_kind(tree, classes, path)) is not None:
+        problems.append(misspelt)
+        return INVALID
     if not isinstance(tree, Mapping) or "kind" not in tree:
         problems.append(
             Problem(

@@ -48,7 +48,9 @@ def errors(problems: Iterable[Problem]) -> list[Problem]:
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """The known word that `word` was most likely meant to be; None if none is near."""
-    return next(iter(difflib.get_close_matches(word, list(known), n=1, cutoff=0.5)), None)
+    close = difflib.get_close_matches(word, list(known), n=3, cutoff=0.5)
+    of_its_letters = [each for each in close if sorted(each) == sorted(word)]
+    return next(iter([*of_its_letters, *close]), None)
 
 
 def suggestion(word: str, known: Iterable[str], *, otherwise: str) -> str:

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from headrace.dataflow.language.convert import INVALID, build, convert
+from headrace.dataflow.language.convert import INVALID, build, convert, misspelt_kind
 from headrace.dataflow.language.fields import keys
 from headrace.dataflow.language.problems import Path, Problem, listing, show, suggestion
 from headrace.dataflow.language.spec import OPTIONS, GraphSpec, NodeKind, NodeSpec
@@ -52,6 +52,9 @@ def node_from_tree(tree: Any, path: Path, problems: list[Problem]) -> Any:
         )
         return INVALID
     kind = tree.get("kind")
+    if (misspelt := misspelt_kind(tree, OPTIONS.values(), path, also=("inputs", "policy"))) is not None:
+        problems.append(misspelt)
+        return INVALID
     if not _is_kind(kind, path, problems):
         problems.extend([] if is_path(str(kind)) else [_unknown_kind(tree, path)])
         return INVALID

@@ -1,0 +1,57 @@
+"""A misspelt key, anywhere: one letter dropped, doubled or swapped with the next, and the key is named."""
+
+import copy
+from collections.abc import Iterator
+from typing import Any, get_origin
+
+from headrace.dataflow.language.parse import load
+from headrace.dataflow.language.problems import Path
+from headrace.dataflow.language.shipped import shipped
+from headrace.dataflow.language.spec import GraphSpec
+from headrace.dataflow.language.tree import from_tree, to_tree
+from headrace.dataflow.language.typed import type_below
+
+
+def misspellings(word: str) -> set[str]:
+    dropped = {word[:i] + word[i + 1 :] for i in range(len(word))}
+    doubled = {word[:i] + word[i] + word[i:] for i in range(len(word))}
+    swapped = {word[:i] + word[i + 1] + word[i] + word[i + 2 :] for i in range(len(word) - 1)}
+    return (dropped | doubled | swapped) - {word}
+
+
+def keys_of(tree: dict[str, Any], seen: set[Any], kind: Any = GraphSpec, path: Path = ()) -> Iterator[Path]:
+    """Every key that the graph does not choose itself, at every level, once for each class of options."""
+    for key, value in tree.items():
+        place = (kind, tree.get("kind"), key)
+        if get_origin(kind) is not dict and place not in seen:
+            seen.add(place)
+            yield (*path, key)
+        below = type_below(kind, tree, key)
+        if isinstance(value, dict) and below is not Any:
+            yield from keys_of(value, seen, below, (*path, key))
+
+
+def renamed(tree: dict[str, Any], path: Path, name: str) -> tuple[dict[str, Any], list[str]]:
+    """A copy with another name for the key at `path`, and the keys beside it."""
+    whole = copy.deepcopy(tree)
+    at = whole
+    for key in path[:-1]:
+        at = at[key]
+    beside = [key for key in at if key != path[-1]]
+    at[name] = at.pop(path[-1])
+    return whole, beside
+
+
+def test_a_misspelt_key_names_the_one_that_was_meant() -> None:
+    tried, seen = 0, set[Any]()
+    for dataflow in shipped():
+        tree = to_tree(load(dataflow).spec, resolved=True)
+        for path in keys_of(tree, seen):
+            for name in misspellings(path[-1]):
+                misspelt, beside = renamed(tree, path, name)
+                as_well = [key for key in beside if name in misspellings(key)]
+                meant = [f"did you mean '{key}'?" for key in (path[-1], *as_well)]
+                said = [p.way_out for p in from_tree(misspelt)[1] if p.path == (*path[:-1], name)]
+                assert name in beside or any(way_out in meant for way_out in said), (path, name, said)
+                tried += 1
+    assert tried > 3000
