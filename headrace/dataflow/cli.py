@@ -1,4 +1,4 @@
-"""The command line: `headrace run | check | plan | draw | keys | report | queue`.
+"""The command line: `headrace init | run | check | plan | draw | keys | schema | report | queue`.
 
 Exit codes: 0 the command did what was asked, 1 the run failed, 2 refused before anything started,
 130 interrupted. Whatever takes time to import is imported by the command that needs it.
@@ -15,6 +15,7 @@ import typer
 
 from headrace import __version__
 from headrace.dataflow.language.problems import GraphError, errors
+from headrace.dataflow.language.start import StartError
 from headrace.dataflow.record.rundir import RunDirError
 
 if TYPE_CHECKING:
@@ -59,6 +60,24 @@ def root(
     if version:
         typer.echo(f"headrace {__version__}")
         raise typer.Exit
+
+
+@app.command()
+def init(
+    file: Annotated[Path, typer.Argument(help="The file to write.")] = Path("dataflow.yaml"),
+    shipped: Annotated[
+        str | None, typer.Option("--from", help="A shipped dataflow to copy, as it stands.")
+    ] = None,
+    with_schema: Annotated[
+        bool, typer.Option("--schema", help="Write its JSON Schema beside it, for editors.")
+    ] = False,
+) -> None:
+    """Write a commented dataflow to start from."""
+    from headrace.dataflow.language.start import write_start
+
+    for made in write_start(file, shipped=shipped, with_schema=with_schema):
+        typer.echo(f"wrote {made}")
+    typer.echo(f"next: headrace check {file}")
 
 
 @app.command()
@@ -138,8 +157,16 @@ def keys(
     kind: Annotated[
         str | None, typer.Argument(help="graph, policy, or a kind of node; without it, all of them.")
     ] = None,
+    markdown: Annotated[
+        bool, typer.Option("--markdown", help="The whole reference, as docs/reference.md has it.")
+    ] = False,
 ) -> None:
     """List the keys of a dataflow with their types, defaults and meaning."""
+    if markdown:
+        from headrace.dataflow.language.reference import reference
+
+        typer.echo(reference(), nl=False)
+        return
     from headrace.dataflow.language.keys_text import SECTIONS, describe
     from headrace.dataflow.language.problems import listing, suggestion
 
@@ -148,6 +175,20 @@ def keys(
         typer.echo(f"there are no keys of '{kind}' (allowed: {listing(SECTIONS)}); {way_out}", err=True)
         raise typer.Exit(REFUSED)
     typer.echo("\n\n".join(describe(section) for section in ([kind] if kind else SECTIONS)))
+
+
+@app.command()
+def schema(
+    output: Annotated[Path | None, typer.Option(help="Write it into this file.")] = None,
+) -> None:
+    """Print the JSON Schema of a dataflow's YAML, with which editors complete and check it."""
+    from headrace.dataflow.language.schema import schema_text
+
+    if output is None:
+        typer.echo(schema_text(), nl=False)
+    else:
+        output.write_text(schema_text(), encoding="utf-8")
+        typer.echo(output)
 
 
 @app.command()
@@ -212,7 +253,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         app(args=arguments)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0
-    except (GraphError, RunDirError) as error:
+    except (GraphError, RunDirError, StartError) as error:
         print(error, file=sys.stderr)
         return REFUSED
     return 0

@@ -113,33 +113,43 @@ class Graph:
         self._add("policies", self._policies, name, made, problems)
         return Policy(graph=self, name=name)
 
+    def node(
+        self, kind: NodeKind, name: str, *, inputs: Inputs = (), policy: Policy | None = None, **options: Any
+    ) -> Node:
+        """A node of any kind; `options` are the keys of its kind in YAML."""
+        edges = self._edges(inputs, policy)
+        problems: list[Problem] = []
+        made = node_from_tree({"kind": kind, **edges, **options}, ("nodes", name), problems)
+        self._add("nodes", self._nodes, name, made, problems)
+        return Node(graph=self, name=name, kind=kind)
+
     def source(self, name: str = "prompts", **options: Any) -> Node:
         """Prompts, one row per sample to come; `options` are the keys of SourceOptions."""
-        return self._node("source", name, {}, options)
+        return self.node("source", name, **options)
 
     def rollout(self, inputs: Inputs, *, policy: Policy, name: str = "answers", **options: Any) -> Node:
         """Answers by the policy's newest weights; `options` are the keys of RolloutOptions."""
-        return self._node("rollout", name, self._edges(inputs, policy), options)
+        return self.node("rollout", name, inputs=inputs, policy=policy, **options)
 
     def reward(self, inputs: Inputs, *, name: str = "scores", **options: Any) -> Node:
         """Scores of answers; `options` are the keys of RewardOptions."""
-        return self._node("reward", name, self._edges(inputs), options)
+        return self.node("reward", name, inputs=inputs, **options)
 
     def reference(self, inputs: Inputs, *, policy: Policy, name: str = "reference", **options: Any) -> Node:
         """Log-probabilities under the policy's initial weights; `options`: ReferenceOptions."""
-        return self._node("reference", name, self._edges(inputs, policy), options)
+        return self.node("reference", name, inputs=inputs, policy=policy, **options)
 
     def teacher(self, inputs: Inputs, *, policy: Policy, name: str = "teacher", **options: Any) -> Node:
-        """Log-probabilities under a policy that is not trained; `options`: TeacherOptions."""
-        return self._node("teacher", name, self._edges(inputs, policy), options)
+        """Log-probabilities under another policy; `options`: TeacherOptions."""
+        return self.node("teacher", name, inputs=inputs, policy=policy, **options)
 
     def critic(self, inputs: Inputs, *, policy: Policy, name: str = "critic", **options: Any) -> Node:
-        """Values under a policy that is not trained; `options`: CriticOptions."""
-        return self._node("critic", name, self._edges(inputs, policy), options)
+        """Values of the answers' tokens under another policy; `options`: CriticOptions."""
+        return self.node("critic", name, inputs=inputs, policy=policy, **options)
 
     def trainer(self, policy: Policy, *, inputs: Inputs, name: str = "learn", **options: Any) -> Node:
         """Turns whole groups into new versions of `policy`; `options` are the keys of TrainerOptions."""
-        return self._node("trainer", name, self._edges(inputs, policy), options)
+        return self.node("trainer", name, inputs=inputs, policy=policy, **options)
 
     def spec(self) -> GraphSpec:
         """The graph as data. Raises GraphError when a setting is unknown or of a wrong type."""
@@ -195,12 +205,6 @@ class Graph:
         if errors(problems):
             raise GraphError(problems)
 
-    def _node(self, kind: NodeKind, name: str, edges: dict[str, Any], options: dict[str, Any]) -> Node:
-        problems: list[Problem] = []
-        made = node_from_tree({"kind": kind, **edges, **options}, ("nodes", name), problems)
-        self._add("nodes", self._nodes, name, made, problems)
-        return Node(graph=self, name=name, kind=kind)
-
     def _edges(self, inputs: Inputs, policy: Policy | None = None) -> dict[str, Any]:
         nodes = [inputs] if isinstance(inputs, Node) else list(inputs)
         for handle in [*nodes, *([policy] if policy else [])]:
@@ -214,7 +218,10 @@ class Graph:
                         )
                     ]
                 )
-        return {"inputs": [node.name for node in nodes]} | ({"policy": policy.name} if policy else {})
+        return {
+            **({"inputs": [node.name for node in nodes]} if nodes else {}),
+            **({"policy": policy.name} if policy else {}),
+        }
 
     def _add(self, section: str, own: dict[str, Any], name: str, made: Any, problems: list[Problem]) -> None:
         self._refuse_taken(

@@ -15,8 +15,7 @@ from headrace.dataflow.language.layer import Layer, merged, read
 from headrace.dataflow.language.overrides import Setting, members, put
 from headrace.dataflow.language.problems import GraphError, Path, Problem, listing, suggestion
 from headrace.dataflow.language.shipped import fragments, shipped
-
-_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+from headrace.dataflow.language.tree import NAME
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +70,7 @@ def included(
     text = path.read_text(encoding="utf-8")
     part = composed(read(text, file=shown(path)), folder=path.parent, chain=(*chain, path))
     part = _with_settings(part, include.set, layer, (*at, "set"), problems)
-    if include.as_ is not None and not _NAME.fullmatch(include.as_):
+    if include.as_ is not None and not NAME.fullmatch(include.as_):
         wrong, allowed = f"got '{include.as_}'", "a letter, then letters, digits, - and _"
         problems.append(
             Problem(path=(*at, "as"), wrong=wrong, allowed=allowed, way_out="choose another prefix")

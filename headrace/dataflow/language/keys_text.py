@@ -8,7 +8,7 @@ from typing import Any, Final, Union, get_args, get_origin
 
 from headrace.dataflow.language.fields import Key, keys, type_name
 from headrace.dataflow.language.spec import OPTIONS, GraphSpec, NodeSpec
-from headrace.dataflow.language.tree import node_keys
+from headrace.dataflow.language.tree import node_keys, plain
 from headrace.services.options import PolicyOptions
 
 SECTIONS: Final[dict[str, type[Any]]] = {
@@ -37,7 +37,7 @@ def _paragraphs(members: list[Key], indent: str) -> Iterator[str]:
             yield textwrap.fill(
                 key.help, 100, initial_indent=f"{indent}    ", subsequent_indent=f"{indent}    "
             )
-        for option in _options(key.type):
+        for option in options_of(key.type):
             yield from _option(option, f"{indent}    ")
 
 
@@ -48,10 +48,14 @@ def _option(cls: type[Any], indent: str) -> Iterator[str]:
     yield from _paragraphs(list(keys(cls).values()), f"{indent}  ")
 
 
-def _options(kind: Any) -> list[type[Any]]:
-    """The options classes that a value of this type may be; nodes and policies have sections of their own."""
-    members = get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,)
-    return [member for member in members if isinstance(member, type) and dataclasses.is_dataclass(member)]
+def options_of(kind: Any) -> list[type[Any]]:
+    """The options classes that a value of this type, or a member of it in a list, may be; nodes and policies
+    have sections of their own."""
+    if get_origin(kind) in (Union, UnionType):
+        return [cls for member in get_args(kind) for cls in options_of(member)]
+    if get_origin(kind) is tuple:
+        return [*dict.fromkeys(cls for member in get_args(kind) for cls in options_of(member))]
+    return [kind] if isinstance(kind, type) and dataclasses.is_dataclass(kind) else []
 
 
 def _default(key: Key) -> str:
@@ -60,14 +64,16 @@ def _default(key: Key) -> str:
     default = key.default
     if dataclasses.is_dataclass(default) or default == {}:
         return ""
-    return f", default {_value(default)}"
+    return f", default {value_text(default)}"
 
 
-def _value(value: Any) -> str:
+def value_text(value: Any) -> str:
+    """A default as YAML has it."""
+    value = plain(value)
     if value is None:
         return "null"
-    if isinstance(value, tuple):
-        return f"[{', '.join(map(_value, value))}]"
+    if isinstance(value, list):
+        return f"[{', '.join(map(value_text, value))}]"
     return (
         str(value).lower()
         if isinstance(value, bool)

@@ -16,7 +16,7 @@ from headrace.dataflow.language.spec import OPTIONS, GraphSpec, NodeKind, NodeSp
 from headrace.services.kinds import is_path, kind_of
 from headrace.services.options import PolicyOptions
 
-_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 
 
 def from_tree(tree: Mapping[str, Any], *, also: Sequence[str] = ()) -> tuple[GraphSpec | None, list[Problem]]:
@@ -128,7 +128,7 @@ def _name_problems(spec: GraphSpec) -> Iterator[Problem]:
     places += [(("policies", name), name) for name in spec.policies]
     places += [(("nodes", name), name) for name in spec.nodes]
     for path, name in places:
-        if not _NAME.fullmatch(name):
+        if not NAME.fullmatch(name):
             yield Problem(
                 path=path,
                 wrong=f"got the name '{name}'",
