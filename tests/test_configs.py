@@ -3,14 +3,17 @@
 from pathlib import Path
 
 import pytest
+import yaml
 
 from headrace.dataflow.check import check
 from headrace.dataflow.language.parse import parse
+from headrace.dataflow.language.shipped import fragments, shipped
 from headrace.dataflow.planning.cluster import Cluster
 from headrace.dataflow.planning.draw import draw_text
 from headrace.dataflow.planning.plan import plan
 
 CONFIGS = sorted((Path(__file__).parent.parent / "configs").glob("*.yaml"))
+FRAGMENTS = sorted((Path(__file__).parent.parent / "configs" / "fragments").glob("*.yaml"))
 MADE_FIRST = {
     "opd_copy_cpu": [("policies", "master", "model")],
     "grpo_smollm2_arithmetic_cpu": [
@@ -42,3 +45,18 @@ def test_a_shipped_dataflow_is_named_by_its_algorithm_task_and_place(path: Path)
     (trainer,) = spec.of_kind("trainer").values()
     assert path.stem.split("_")[0] == trainer.options.algorithm.kind  # pyright: ignore[reportAttributeAccessIssue]
     assert path.stem.removesuffix("_cpu").replace("_", "-") == spec.name
+
+
+@pytest.mark.parametrize("path", FRAGMENTS, ids=[path.stem for path in FRAGMENTS])
+def test_a_fragment_is_no_run_of_its_own_and_serves_more_than_one_dataflow(path: Path) -> None:
+    fragment = yaml.safe_load(path.read_text())
+    assert not {"name", "steps"} & set(fragment)
+    users = [config.stem for config in CONFIGS if f"fragments/{path.stem}" in config.read_text()]
+    assert len(users) > 1
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=[path.stem for path in CONFIGS])
+def test_a_shipped_dataflow_includes_others_by_name_so_that_a_copy_of_it_runs(path: Path) -> None:
+    known = {*shipped(), *fragments()}
+    for entry in yaml.safe_load(path.read_text()).get("include", []):
+        assert (entry if isinstance(entry, str) else entry["graph"]) in known
