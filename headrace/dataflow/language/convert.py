@@ -159,7 +159,7 @@ def _tagged(value: Any, classes: Sequence[type], path: Path, problems: list[Prob
         )
         return INVALID
     kind = tree["kind"]
-    if kind not in by_kind:
+    if not isinstance(kind, str) or kind not in by_kind:
         problems.append(
             Problem(
                 path=path if isinstance(value, str) else (*path, "kind"),

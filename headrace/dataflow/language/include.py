@@ -11,7 +11,7 @@ from pathlib import Path as FilePath
 from typing import Any, Final
 
 from headrace.dataflow.language.convert import INVALID, convert
-from headrace.dataflow.language.layer import Layer, merged, read
+from headrace.dataflow.language.layer import Layer, merged, read, read_file
 from headrace.dataflow.language.overrides import Setting, members, put
 from headrace.dataflow.language.problems import GraphError, Path, Problem, listing, suggestion
 from headrace.dataflow.language.shipped import fragments, shipped
@@ -67,7 +67,7 @@ def included(
         circle = " -> ".join(map(shown, [*chain[chain.index(path) :], path]))
         wrong, way_out = f"the includes form a circle: {circle}", "take one of them out"
         raise GraphError(layer.places.locate([Problem(path=at, wrong=wrong, way_out=way_out)]))
-    text = path.read_text(encoding="utf-8")
+    text = read_file(path, file=shown(path))
     part = composed(read(text, file=shown(path)), folder=path.parent, chain=(*chain, path))
     part = _with_settings(part, include.set, layer, (*at, "set"), problems)
     if include.as_ is not None and not NAME.fullmatch(include.as_):

@@ -3,17 +3,22 @@
 A layer is never changed in place: what composes layers makes new ones.
 """
 
+import re
 from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path as FilePath
+from typing import Any, Final
 
 import yaml
 from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 
 from headrace.dataflow.language.places import Line, Places, lines_of
 from headrace.dataflow.language.problems import GraphError, Path, Problem
 from headrace.dataflow.language.spec import GraphSpec
 from headrace.dataflow.language.typed import may_be_null, type_below
+
+_KEYS: Final = "write the graph's keys: name, steps, policies, nodes"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,20 +35,43 @@ class Layer:
         return Places(file=self.file, lines=self.lines)
 
 
+def read_file(path: FilePath, *, file: str) -> str:
+    """The text of a YAML file. Raises GraphError for one that cannot be read as text."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise _refusal(file, f"cannot be read: {error}", "give a text file in UTF-8") from error
+
+
 def read(text: str, *, file: str) -> Layer:
     """The layer that YAML text holds. Raises GraphError for text that is not YAML or holds no mapping."""
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
         if not isinstance(root, yaml.MappingNode):
-            raise _refusal(
-                file, "the file holds no mapping", "write the graph's keys: name, steps, policies, nodes"
-            )
-        tree = OmegaConf.to_container(OmegaConf.create(text), resolve=False)
+            raise _refusal(file, "the file holds no mapping", _KEYS)
+        tree = _values(text, root, file)
     except yaml.MarkedYAMLError as error:
         line = f":{error.problem_mark.line + 1}" if error.problem_mark else ""
         raise _refusal(file + line, f"not YAML: {error.problem}", "mend the line") from error
+    except yaml.YAMLError as error:
+        raise _refusal(file, f"not YAML: {' '.join(str(error).split())}", "mend the text") from error
+    return Layer(file=file, tree=tree, lines=lines_of(root, file))
+
+
+def _values(text: str, root: yaml.Node, file: str) -> dict[str, Any]:
+    try:
+        tree = OmegaConf.to_container(OmegaConf.create(text), resolve=False)
+    except OmegaConfBaseException as error:
+        raise GraphError(Places(file=file, lines=lines_of(root, file)).locate([unresolved(error)])) from error
     assert isinstance(tree, dict)
-    return Layer(file=file, tree={str(key): value for key, value in tree.items()}, lines=lines_of(root, file))
+    return {str(key): value for key, value in tree.items()}
+
+
+def unresolved(error: OmegaConfBaseException) -> Problem:
+    """What is wrong with a value that cannot be read or an interpolation that leads nowhere."""
+    path = tuple(re.findall(r"[^.\[\]]+", error.full_key or ""))
+    wrong = f"cannot be resolved: {str(error.msg).splitlines()[0]}"
+    return Problem(path=path, wrong=wrong, way_out="name an existing key as ${a.b}, or write the value")
 
 
 def _refusal(place: str, wrong: str, way_out: str) -> GraphError:

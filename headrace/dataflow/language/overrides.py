@@ -11,6 +11,7 @@ from typing import Any
 
 import yaml
 from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
 
 from headrace.dataflow.language.fields import keys
 from headrace.dataflow.language.layer import Layer, extendable, without
@@ -46,8 +47,8 @@ def settings_of(overrides: Iterable[str], problems: list[Problem]) -> Iterator[S
             continue
         try:
             yield Setting(key=key.strip(), value=_value(text), place=place)
-        except yaml.YAMLError as error:
-            wrong = f"the value is not YAML: {error}"
+        except (yaml.YAMLError, OmegaConfBaseException) as error:
+            wrong = f"the value is not YAML: {' '.join(str(error).split())}"
             problems.append(Problem(path=(), place=place, wrong=wrong, way_out="quote it"))
 
 
@@ -115,9 +116,10 @@ def members(tree: Mapping[str, Any], section: str) -> dict[str, Any]:
     return {str(name): member for name, member in found.items()} if isinstance(found, Mapping) else {}
 
 
-def kind_of(node: Any) -> Any:
+def kind_of(node: Any) -> str | None:
     """The kind that a node's plain value names; None where it names none."""
-    return node.get("kind") if isinstance(node, Mapping) else None
+    kind = node.get("kind") if isinstance(node, Mapping) else None
+    return kind if isinstance(kind, str) else None
 
 
 def _set(tree: dict[str, Any], path: Path, setting: Setting, problems: list[Problem]) -> list[Path]:

@@ -16,7 +16,7 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from headrace.dataflow.language.include import composed, shown
-from headrace.dataflow.language.layer import Layer, merged, read
+from headrace.dataflow.language.layer import Layer, merged, read, read_file, unresolved
 from headrace.dataflow.language.overrides import put, settings_of
 from headrace.dataflow.language.places import Places
 from headrace.dataflow.language.problems import GraphError, Problem
@@ -36,7 +36,8 @@ class Document:
 def load(target: str, overrides: Sequence[str] = ()) -> Document:
     """Parses a path, a shipped name or a run directory. Raises GraphError with every problem found."""
     path = find(target)
-    return parse(path.read_text(encoding="utf-8"), file=shown(path), overrides=overrides, path=path)
+    file = shown(path)
+    return parse(read_file(path, file=file), file=file, overrides=overrides, path=path)
 
 
 def parse(
@@ -88,12 +89,7 @@ def resolved_tree(tree: dict[str, Any], places: Places) -> dict[str, Any]:
     try:
         plain = OmegaConf.to_container(OmegaConf.create(tree), resolve=True, throw_on_missing=True)
     except OmegaConfBaseException as error:
-        path = tuple(re.findall(r"[^.\[\]]+", error.full_key or ""))
-        wrong = f"cannot be resolved: {str(error.msg).splitlines()[0]}"
-        problem = Problem(
-            path=path, wrong=wrong, way_out="name an existing key as ${a.b}, or write the value"
-        )
-        raise GraphError(places.locate([problem])) from error
+        raise GraphError(places.locate([unresolved(error)])) from error
     assert isinstance(plain, dict)
     return {str(key): value for key, value in plain.items()}
 

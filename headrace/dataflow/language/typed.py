@@ -28,7 +28,7 @@ def may_be_null(kind: Any) -> bool:
 
 def _in_node(tree: Mapping[str, Any], key: str) -> Any:
     """A node without a kind is part of one: any kind's key may stand in it."""
-    kinds = [tree["kind"]] if tree.get("kind") in OPTIONS else list(OPTIONS)
+    kinds = [kind for kind in OPTIONS if tree.get("kind", kind) == kind] or list(OPTIONS)
     for kind in kinds:
         if key in node_keys(kind):
             return keys(NodeSpec)[key].type

@@ -95,3 +95,42 @@ nodes: {{prompts: {{kind: source, dataset: copy}}}}
     spec = parse(text).spec
     assert spec.policies["actor"].model == f"a{mark}b"
     assert parse(to_yaml(spec)).spec == spec
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("name: '${'", "g.yaml:1: name: cannot be resolved: "),
+        ("steps: 1\nname: ${a", "g.yaml:2: name: cannot be resolved: "),
+        ("a: !!set {x}", "g.yaml:1: a: cannot be resolved: "),
+        ("a: \x00", "g.yaml: not YAML: "),
+        ("a: &x [*x]", "g.yaml:1: not YAML: "),
+        ("---\na: 1\n---\nb: 2", "g.yaml:3: not YAML: "),
+        ("a: ${.b}\nb: ${a}", "g.yaml:1: a: cannot be resolved: "),
+        (TEXT.replace("kind: source", "kind: [source]"), "g.yaml:7: nodes.prompts.kind: got a list of 1"),
+        (
+            TEXT.replace("verifier: copy", "verifier: {kind: {a: b}}"),
+            "g.yaml:9: nodes.scores.verifier.kind: got",
+        ),
+    ],
+)
+def test_text_of_any_kind_is_refused_in_plain_words(text: str, place: str) -> None:
+    with pytest.raises(GraphError) as refused:
+        parse(text, file="g.yaml")
+    assert str(refused.value).startswith(place)
+
+
+@pytest.mark.parametrize(
+    "override", ["name=${", "steps=[", "steps=\x00", "prompts.kind=[1]", "prompts.kind={a: b}"]
+)
+def test_an_override_of_any_kind_is_refused_in_plain_words(override: str) -> None:
+    with pytest.raises(GraphError) as refused:
+        parse(TEXT, file="g.yaml", overrides=[override])
+    assert str(refused.value).startswith(f"override {override}: ")
+
+
+def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "g.yaml"
+    path.write_bytes(b"name: \xff")
+    with pytest.raises(GraphError, match=r"g\.yaml: cannot be read: .*; give a text file in UTF-8$"):
+        load(str(path))

@@ -33,7 +33,7 @@ UNSEEN = (
 
 
 def faults(text: str) -> list[str]:
-    tree = OmegaConf.to_container(OmegaConf.create(text))
+    tree: Any = OmegaConf.to_container(OmegaConf.create(text))
     return [f"{'.'.join(map(str, fault.path))}: {fault.message}" for fault in VALIDATOR.iter_errors(tree)]
 
 
