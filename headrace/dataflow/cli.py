@@ -155,7 +155,7 @@ def draw(
 @app.command()
 def keys(
     kind: Annotated[
-        str | None, typer.Argument(help="graph, policy, or a kind of node; without it, all of them.")
+        str | None, typer.Argument(help="graph, include, policy, or a kind of node; without it, all of them.")
     ] = None,
     markdown: Annotated[
         bool, typer.Option("--markdown", help="The whole reference, as docs/reference.md has it.")

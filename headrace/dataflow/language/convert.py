@@ -60,7 +60,7 @@ def build(
     known = keys(cls)
     names = [*also, *(name for name in known if name not in also)]
     problems.extend(unknown_keys(tree, names, path, noun))
-    misspelt = {nearest(str(key), names) for key in tree if key not in names}
+    misspelt = meant(tree, names)
     values: dict[str, Any] = {}
     for name, key in known.items():
         if name in tree and name not in also:
@@ -92,6 +92,11 @@ def unknown_keys(tree: Mapping[Any, Any], known: Sequence[str], path: Path, noun
         for key in tree
         if key not in known
     ]
+
+
+def meant(tree: Mapping[Any, Any], known: Sequence[str]) -> set[str | None]:
+    """The known keys that unknown ones of `tree` were most likely meant to be, and that so are not missing."""
+    return {nearest(str(key), known) for key in tree if key not in known}
 
 
 def misspelt_kind(

@@ -7,12 +7,14 @@ from types import UnionType
 from typing import Any, Final, Union, get_args, get_origin
 
 from headrace.dataflow.language.fields import Key, keys, type_name
+from headrace.dataflow.language.include import Include
 from headrace.dataflow.language.spec import OPTIONS, GraphSpec, NodeSpec
 from headrace.dataflow.language.tree import node_keys, plain
 from headrace.services.options import PolicyOptions
 
 SECTIONS: Final[dict[str, type[Any]]] = {
     "graph": GraphSpec,
+    "include": Include,
     "policy": PolicyOptions,
     **{str(kind): options for kind, options in OPTIONS.items()},
 }

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from headrace.dataflow.language.convert import INVALID, build, convert, misspelt_kind
+from headrace.dataflow.language.convert import INVALID, build, convert, meant, misspelt_kind
 from headrace.dataflow.language.fields import keys
 from headrace.dataflow.language.problems import Path, Problem, listing, show, suggestion
 from headrace.dataflow.language.spec import OPTIONS, GraphSpec, NodeKind, NodeSpec
@@ -60,8 +60,14 @@ def node_from_tree(tree: Any, path: Path, problems: list[Problem]) -> Any:
         return INVALID
     assert isinstance(kind, str)
     also = node_keys(kind)
-    options = build(kind_of(kind).options, tree, path, problems, also=also, noun=f"a {kind}")
-    edges = {name: _edge(tree, name, kind, path, problems) for name in also if name != "kind"}
+    cls = kind_of(kind).options
+    options = build(cls, tree, path, problems, also=also, noun=f"a {kind}")
+    misspelt = meant(tree, [*also, *keys(cls)]) - tree.keys()
+    edges: dict[str, Any] = {
+        name: INVALID if name in misspelt else _edge(tree, name, kind, path, problems)
+        for name in also
+        if name != "kind"
+    }
     if options is INVALID or INVALID in edges.values():
         return INVALID
     return NodeSpec(kind=kind, options=options, **edges)
@@ -105,6 +111,8 @@ def _section(
     tree: Mapping[str, Any], name: str, make: Make, problems: list[Problem]
 ) -> Iterator[tuple[str, Any]]:
     members = tree.get(name)
+    if name not in tree and name in meant(tree, [*keys(GraphSpec)]):
+        return
     if not isinstance(members, Mapping) or not members:
         example = (
             "actor: {model: tiny-copier}" if name == "policies" else "prompts: {kind: source, dataset: copy}"

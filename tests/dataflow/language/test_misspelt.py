@@ -55,3 +55,21 @@ def test_a_misspelt_key_names_the_one_that_was_meant() -> None:
                 assert name in beside or any(way_out in meant for way_out in said), (path, name, said)
                 tried += 1
     assert tried > 3000
+
+
+def test_a_misspelt_key_is_told_once_and_not_as_missing_too() -> None:
+    tree = {
+        "name": "copy",
+        "stesp": 1,
+        "polices": {"actor": {"model": "tiny-copier"}},
+        "nodes": {
+            "prompts": {"kind": "source", "dataset": "copy"},
+            "answers": {"kind": "rollout", "inptus": ["prompts"], "polcy": "actor"},
+        },
+    }
+    assert [(p.path[-1], p.way_out) for p in from_tree(tree)[1]] == [
+        ("inptus", "did you mean 'inputs'?"),
+        ("polcy", "did you mean 'policy'?"),
+        ("stesp", "did you mean 'steps'?"),
+        ("polices", "did you mean 'policies'?"),
+    ]
