@@ -95,7 +95,7 @@ def unknown_keys(tree: Mapping[Any, Any], known: Sequence[str], path: Path, noun
 
 
 def meant(tree: Mapping[Any, Any], known: Sequence[str]) -> set[str | None]:
-    """The known keys that unknown ones of `tree` were most likely meant to be, and that so are not missing."""
+    """The known keys that unknown ones of `tree` were most likely meant to be: those are not missing too."""
     return {nearest(str(key), known) for key in tree if key not in known}
 
 
