@@ -90,7 +90,7 @@ class Graph:
         Raises GraphError for what cannot be read or set, and for names that are taken.
         """
         from headrace.dataflow.language.include import Include, nothing, taken_in
-        from headrace.dataflow.language.overrides import kind_of
+        from headrace.dataflow.language.overrides import written_kind
 
         entry = Include(graph=str(graph), as_=as_, set=dict(set or {}))
         under, names = taken_in(entry, under=self._under or nothing(), folder=Path.cwd())
@@ -100,7 +100,7 @@ class Graph:
         self._under = under
         return Included(
             nodes={
-                name: Node(graph=self, name=full, kind=kind_of(under.tree["nodes"][full]))
+                name: Node(graph=self, name=full, kind=written_kind(under.tree["nodes"][full]) or "")
                 for name, full in names["nodes"].items()
             },
             policies={name: Policy(graph=self, name=full) for name, full in names["policies"].items()},
@@ -135,6 +135,10 @@ class Graph:
         """Scores of answers; `options` are the keys of RewardOptions."""
         return self.node("reward", name, inputs=inputs, **options)
 
+    def judge(self, inputs: Inputs, *, name: str = "judge", **options: Any) -> Node:
+        """Scores of answers by a model behind an endpoint; `options` are the keys of JudgeOptions."""
+        return self.node("judge", name, inputs=inputs, **options)
+
     def reference(self, inputs: Inputs, *, policy: Policy, name: str = "reference", **options: Any) -> Node:
         """Log-probabilities under the policy's initial weights; `options`: ReferenceOptions."""
         return self.node("reference", name, inputs=inputs, policy=policy, **options)
@@ -146,6 +150,30 @@ class Graph:
     def critic(self, inputs: Inputs, *, policy: Policy, name: str = "critic", **options: Any) -> Node:
         """Values of the answers' tokens under another policy; `options`: CriticOptions."""
         return self.node("critic", name, inputs=inputs, policy=policy, **options)
+
+    def filter(self, inputs: Inputs, *, name: str = "filter", **options: Any) -> Node:
+        """Rows that a function of yours lets pass; `options` are the keys of RowFilterOptions."""
+        return self.node("filter", name, inputs=inputs, **options)
+
+    def transform(self, inputs: Inputs, *, name: str = "transform", **options: Any) -> Node:
+        """Columns by a pure function of others; `options` are the keys of TransformOptions."""
+        return self.node("transform", name, inputs=inputs, **options)
+
+    def branch(self, inputs: Inputs, *, name: str, **options: Any) -> Node:
+        """Prompts of a table of its own, named `name`, made from rows; `options`: BranchOptions."""
+        return self.node("branch", name, inputs=inputs, **options)
+
+    def join(self, inputs: Inputs, *, name: str = "join", **options: Any) -> Node:
+        """A number for each row that a branch started from; `options` are the keys of JoinOptions."""
+        return self.node("join", name, inputs=inputs, **options)
+
+    def eval(self, policy: Policy, *, name: str = "eval", **options: Any) -> Node:
+        """Scores of exact versions of `policy` on prompts of their own; `options`: EvalOptions."""
+        return self.node("eval", name, policy=policy, **options)
+
+    def sink(self, inputs: Inputs, *, name: str = "sink", **options: Any) -> Node:
+        """Files with the rows of its inputs; `options` are the keys of SinkOptions."""
+        return self.node("sink", name, inputs=inputs, **options)
 
     def trainer(self, policy: Policy, *, inputs: Inputs, name: str = "learn", **options: Any) -> Node:
         """Turns whole groups into new versions of `policy`; `options` are the keys of TrainerOptions."""

@@ -22,6 +22,8 @@ INVALID: Final = object()
 def convert(value: Any, kind: Any, path: Path, problems: list[Problem], *, help: str = "") -> Any:
     """`value` as the annotation `kind` asks, or INVALID with its reasons appended to `problems`."""
     origin, arguments = get_origin(kind), get_args(kind)
+    if value is INVALID:
+        return INVALID
     if origin is Annotated:
         number = convert(value, arguments[0], path, problems, help=help)
         return _bounded(number, arguments[1], path, problems, help)

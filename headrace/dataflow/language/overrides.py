@@ -16,9 +16,10 @@ from omegaconf.errors import OmegaConfBaseException
 from headrace.dataflow.language.fields import keys
 from headrace.dataflow.language.layer import Layer, extendable, without
 from headrace.dataflow.language.problems import Path, Problem, listing, nearest, suggestion
-from headrace.dataflow.language.spec import OPTIONS, GraphSpec
-from headrace.dataflow.language.tree import node_keys
+from headrace.dataflow.language.spec import GraphSpec
+from headrace.dataflow.language.tree import is_kind, node_keys
 from headrace.dataflow.language.typed import may_be_null, type_below
+from headrace.services.kinds import kind_of
 from headrace.services.options import PolicyOptions
 
 
@@ -79,7 +80,11 @@ def _full_path(path: Path, tree: Mapping[str, Any], setting: Setting, problems: 
     if first in keys(GraphSpec):
         return path
     nodes, policies = members(tree, "nodes"), members(tree, "policies")
-    of_kind = [] if kind_of(nodes.get(first)) == first else [n for n in nodes if kind_of(nodes[n]) == first]
+    of_kind = (
+        []
+        if written_kind(nodes.get(first)) == first
+        else [n for n in nodes if written_kind(nodes[n]) == first]
+    )
     homes = [*(("nodes", name) for name in nodes if name == first or name in of_kind)]
     homes += [("policies", name) for name in policies if name == first]
     if len(homes) == 1:
@@ -92,7 +97,9 @@ def _full_path(path: Path, tree: Mapping[str, Any], setting: Setting, problems: 
             _problem(setting, f"'{first}' is {' and '.join(roles)}", f"write {' or '.join(spellings)}")
         )
         return None
-    known = dict.fromkeys([*keys(GraphSpec), *nodes, *policies, *filter(None, map(kind_of, nodes.values()))])
+    known = dict.fromkeys(
+        [*keys(GraphSpec), *nodes, *policies, *filter(None, map(written_kind, nodes.values()))]
+    )
     wrong = f"there is no key, node, policy or kind of node '{first}'"
     way_out = suggestion(first, known, otherwise="name one of these")
     problems.append(_problem(setting, wrong, way_out, allowed=listing(known)))
@@ -102,10 +109,12 @@ def _full_path(path: Path, tree: Mapping[str, Any], setting: Setting, problems: 
 def _owner(home: Path, rest: Path, nodes: Mapping[str, Any], policies: Mapping[str, Any]) -> Path:
     """The node, or its policy where the key is the policy's or meant to be."""
     node = nodes.get(home[1]) if home[0] == "nodes" else None
-    kind = kind_of(node)
-    if not rest or not isinstance(node, Mapping) or kind not in OPTIONS or node.get("policy") not in policies:
+    kind = written_kind(node)
+    if not rest or kind is None or not isinstance(node, Mapping) or not is_kind(kind, (), []):
         return (*home, *rest)
-    own = {*node_keys(kind), *keys(OPTIONS[kind])}
+    if node.get("policy") not in policies:
+        return (*home, *rest)
+    own = {*node_keys(kind), *keys(kind_of(kind).options)}
     meant = rest[0] if rest[0] in own else nearest(rest[0], [*own, *keys(PolicyOptions)])
     return (*home, *rest) if meant is None or meant in own else ("policies", node["policy"], *rest)
 
@@ -116,7 +125,7 @@ def members(tree: Mapping[str, Any], section: str) -> dict[str, Any]:
     return {str(name): member for name, member in found.items()} if isinstance(found, Mapping) else {}
 
 
-def kind_of(node: Any) -> str | None:
+def written_kind(node: Any) -> str | None:
     """The kind that a node's plain value names; None where it names none."""
     kind = node.get("kind") if isinstance(node, Mapping) else None
     return kind if isinstance(kind, str) else None

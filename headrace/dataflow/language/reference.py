@@ -51,7 +51,7 @@ class _Writer:
         yield from ["", "## Nodes", "", "Keys of every node that is a service:"]
         yield from ["", *self._table(keys(Placed).values())]
         for kind, options in OPTIONS.items():
-            yield from ["", f"### {kind}", "", _first_line(options), "", *self._table(_of_node(kind))]
+            yield from ["", f"### {kind}", "", _first_line(options), "", *self._table(_of_node(kind), kind)]
         yield from ["", "## Options"]
         written: set[tuple[type[Any], ...]] = set()
         while waiting := [classes for classes in self._titles if classes not in written]:
@@ -61,7 +61,12 @@ class _Writer:
 
     def _options(self, classes: tuple[type[Any], ...]) -> Iterator[str]:
         if len(classes) == 1 and "kind" not in keys(classes[0]):
-            yield from ["", _first_line(classes[0]), "", *self._table(keys(classes[0]).values())]
+            yield from [
+                "",
+                _first_line(classes[0]),
+                "",
+                *self._table(keys(classes[0]).values(), self._titles[classes]),
+            ]
             return
         shared = _shared(classes)
         if shared:
@@ -69,29 +74,29 @@ class _Writer:
                 "",
                 "Keys that several kinds have; where a kind has another default, its own table says so.",
             ]
-            yield from ["", *self._table(shared.values())]
+            yield from ["", *self._table(shared.values(), self._titles[classes])]
         for cls in classes:
             own = {name: key for name, key in keys(cls).items() if name != "kind"}
             differ = [key for name, key in own.items() if shared.get(name) != key]
             yield from ["", f"**{type_name(cls)}**: {_first_line(cls)}" + _which(shared, own)]
             if differ:
-                yield from ["", *self._table(differ)]
+                yield from ["", *self._table(differ, type_name(cls))]
 
-    def _table(self, members: Iterable[Key]) -> Iterator[str]:
+    def _table(self, members: Iterable[Key], owner: str = "") -> Iterator[str]:
         yield from ["| key | type | default | meaning |", "|---|---|---|---|"]
         for key in members:
             default = "required" if key.required else f"`{value_text(key.default)}`"
-            yield f"| `{key.name}` | {self._type(key)} | {default} | {_cell(key.help)} |"
+            yield f"| `{key.name}` | {self._type(key, owner)} | {default} | {_cell(key.help)} |"
 
-    def _type(self, key: Key) -> str:
+    def _type(self, key: Key, owner: str) -> str:
         name, classes = _cell(type_name(key.type)), tuple(options_of(key.type))
         if not classes:
             return name
         if classes not in self._titles:
-            taken = sum(title.split(" ")[0] == key.name for title in self._titles.values())
-            self._titles[classes] = f"{key.name} ({taken + 1})" if taken else key.name
+            taken = {*OPTIONS, *self._titles.values()}
+            self._titles[classes] = f"{key.name} of {owner}" if key.name in taken else key.name
         title = self._titles[classes]
-        return f"[{name}](#{title.replace(' ', '-').replace('(', '').replace(')', '')})"
+        return f"[{name}](#{title.replace(' ', '-')})"
 
 
 def _of_node(kind: str) -> Iterator[Key]:

@@ -13,6 +13,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 
 from headrace.algorithms.bounds import Range
+from headrace.algorithms.by_path import Place
 from headrace.dataflow.language.fields import Key, keys
 from headrace.dataflow.language.include import Include
 from headrace.dataflow.language.spec import OPTIONS, GraphSpec, NodeSpec
@@ -24,7 +25,7 @@ Schema = dict[str, Any]
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 INTERPOLATION: Final = r"\$\{"
 """What a text holds that stands for another value of the graph."""
-CLASS_PATH: Final = r".:[A-Za-z_][A-Za-z0-9_]*$"
+CODE_PATH: Final = r".:[^:\s]+$"
 
 _BOUNDS: Final = (
     ("ge", "minimum"),
@@ -89,7 +90,7 @@ class _Writer:
             own |= {name: self._key(key) for name, key in keys(options).items()}
             required = [*node_keys(kind), *(name for name, key in keys(options).items() if key.required)]
             self._define(kind, self._object(own, required, options))
-        kinds: list[Schema] = [{"enum": list(OPTIONS)}, {"type": "string", "pattern": CLASS_PATH}]
+        kinds: list[Schema] = [{"enum": list(OPTIONS)}, {"type": "string", "pattern": CODE_PATH}]
         made = self._of_kind({kind: self._ref(kind) for kind in OPTIONS}, {"anyOf": kinds})
         return self._define("node", _or_null(made) if self._part else made)
 
@@ -125,6 +126,8 @@ class _Writer:
             bounds = {name: getattr(mark, side) for side, name in _BOUNDS if getattr(mark, side) is not None}
             pattern = f"^(inf|infinity)$|{INTERPOLATION}" if mark.infinite else INTERPOLATION
             return {**made, **bounds, "pattern": pattern}
+        if isinstance(mark, Place) and mark.what != "file":
+            return {**made, "pattern": f"{CODE_PATH}|{INTERPOLATION}"}
         return made
 
     def _union(self, members: Iterable[Any]) -> Schema:

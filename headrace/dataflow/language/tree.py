@@ -55,7 +55,7 @@ def node_from_tree(tree: Any, path: Path, problems: list[Problem]) -> Any:
     if (misspelt := misspelt_kind(tree, OPTIONS.values(), path, also=("inputs", "policy"))) is not None:
         problems.append(misspelt)
         return INVALID
-    if not _is_kind(kind, path, problems):
+    if not is_kind(kind, path, problems):
         problems.extend([] if is_path(str(kind)) else [_unknown_kind(tree, path)])
         return INVALID
     assert isinstance(kind, str)
@@ -145,10 +145,10 @@ def _name_problems(spec: GraphSpec) -> Iterator[Problem]:
             )
 
 
-def _is_kind(kind: Any, path: Path, problems: list[Problem]) -> bool:
+def is_kind(kind: Any, path: Path, problems: list[Problem]) -> bool:
     """Whether a kind is one of ours or a class of the user's; what is wrong with the latter is a problem."""
     if not isinstance(kind, str) or not is_path(kind):
-        return kind in OPTIONS
+        return isinstance(kind, str) and kind in OPTIONS
     try:
         kind_of(kind)
     except Exception as error:

@@ -7,7 +7,8 @@ from typing import Any, Union, get_args, get_origin
 
 from headrace.dataflow.language.fields import keys
 from headrace.dataflow.language.spec import OPTIONS, NodeSpec
-from headrace.dataflow.language.tree import node_keys
+from headrace.dataflow.language.tree import is_kind, node_keys
+from headrace.services.kinds import is_path, kind_of
 
 
 def type_below(kind: Any, tree: Mapping[str, Any], key: str) -> Any:
@@ -27,13 +28,15 @@ def may_be_null(kind: Any) -> bool:
 
 
 def _in_node(tree: Mapping[str, Any], key: str) -> Any:
-    """A node without a kind is part of one: any kind's key may stand in it."""
-    kinds = [kind for kind in OPTIONS if tree.get("kind", kind) == kind] or list(OPTIONS)
-    for kind in kinds:
-        if key in node_keys(kind):
+    """In a node without a kind, a part of one, any kind's key; where a class is not found, any key at all."""
+    kind: Any = tree.get("kind")
+    if isinstance(kind, str) and is_path(kind) and not is_kind(kind, (), []):
+        return Any
+    for each in [kind] if is_kind(kind, (), []) else OPTIONS:
+        if key in node_keys(each):
             return keys(NodeSpec)[key].type
-        if key in keys(OPTIONS[kind]):
-            return keys(OPTIONS[kind])[key].type
+        if key in (own := keys(kind_of(each).options)):
+            return own[key].type
     return None
 
 

@@ -20,7 +20,9 @@ texts = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_siz
     lambda text: text != "???"
 )
 """`???` is what OmegaConf calls a missing value."""
-code_paths = st.from_regex(r"[a-z/]{1,8}(\.py)?:[A-Za-z_][A-Za-z0-9_]{0,8}", fullmatch=True)
+code_paths = st.builds(
+    "{}:{}".format, st.sampled_from(["a.b", "../x y.py", "C:/d.py"]), st.sampled_from(["f", "Gß"])
+)
 plain = st.recursive(
     st.none() | st.booleans() | st.integers(-FAR, FAR) | st.floats(allow_nan=False) | texts,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(names, inner, max_size=3),
