@@ -200,11 +200,14 @@ class Bed:
 
 
 @asynccontextmanager
-async def bed(tmp_path: Path, spec: TableSpec = SPEC, **options: Any) -> AsyncIterator[Bed]:
+async def bed(
+    tmp_path: Path, spec: TableSpec = SPEC, *, parents: tuple[TableSpec, ...] = (), **options: Any
+) -> AsyncIterator[Bed]:
+    """`parents`: tables that those of `spec` come from."""
     made = TrainerOptions(**{"algorithm": GrpoOptions(), "prompts_per_step": 2} | options)
     async with (
         asyncio.timeout(20),
-        queue(tmp_path, spec) as (address, client),
+        queue(tmp_path, *parents, spec) as (address, client),
         await Client.connect(address, holder="learn/0") as own,
     ):
         yield Bed(address, client, own, tmp_path, made)

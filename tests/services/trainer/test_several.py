@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from headrace.services.data_position import DataPosition
 from headrace.services.options import OptimizerOptions, PolicyOptions
 from headrace.services.trainer.barrier import reached
-from headrace.transferqueue import WaitTimeout
-from tests.services.bench import queue
-from tests.services.trainer.bed import Bed, Counting, bed
+from headrace.transferqueue import Origin, WaitTimeout
+from tests.services.bench import NUMBERS, put_numbers, queue
+from tests.services.trainer.bed import SPEC, Bed, Counting, bed
 
 
 async def lived(b: Bed, steps: int) -> list[str]:
@@ -119,6 +120,18 @@ async def test_the_table_of_a_trainer_that_is_through_holds_up_none_of_the_other
         assert (table.trained, table.tasks["learn"].over) == (4, True)
         lease = await b.client.lease("answers", 8, version=1, timeout_s=5.0)
         assert len(lease.rows) == 8
+
+
+async def test_groups_that_another_table_s_rows_made_are_no_place_in_the_data(
+    tmp_path: Path, backend: Counting
+) -> None:
+    spec = replace(SPEC, origin=Origin(table="numbers", samples=2, prompts=2))
+    async with bed(tmp_path, spec, parents=(NUMBERS,)) as b:
+        await put_numbers(b.client, groups=1)
+        await lived(b, 1)
+        assert b.position(1) == DataPosition()
+        (metrics,) = [metrics for step, metrics in b.report.lines if step is not None]
+        assert "data/prompts_consumed" not in metrics
 
 
 async def test_a_trainer_that_is_alone_leaves_its_rows_to_a_run_that_goes_on(
