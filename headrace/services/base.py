@@ -118,9 +118,9 @@ class Report(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """Columns written for some of the leased rows.
+    """Columns written for some of the leased rows, which are then done.
 
-    `columns[c]` has one value per uid.
+    `columns[c]` has one value per uid; without columns the rows are acknowledged as they are.
     """
 
     uids: np.ndarray
@@ -156,6 +156,14 @@ class Weighted(Protocol):
     """The version that new rows would be begun with: loaded and confirmed, never merely sent."""
 
     async def load(self, version: int, weights: Mapping[str, Any]) -> None: ...
+
+
+class Producer(Protocol):
+    """A service that makes rows of another table from those that it leases."""
+
+    async def end(self) -> None:
+        """No further row will be leased: nor will there be one to make of it."""
+        ...
 
 
 class Loop(Protocol):

@@ -51,6 +51,16 @@ TRAINED = (PROMPT[0], *RESPONSE, REWARD[0])
 """What a trainer reads whatever its algorithm."""
 
 
+def passed(node: str) -> str:
+    """The mark of a filter, true: whoever reads from it waits for it."""
+    return f"{node}_passed"
+
+
+def joined(node: str) -> str:
+    """The mark of a join, true: the trainer of its table waits for it, so that what it drops was joined."""
+    return f"{node}_joined"
+
+
 def reward(column: str) -> tuple[Column, ...]:
     """The columns of REWARD under another name of the value."""
     return tuple(replace(each, name=each.name.replace("reward", column, 1)) for each in REWARD)

@@ -7,8 +7,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-UID_SAMPLE_BITS = 16
-"""A row's uid is the position of its prompt, shifted left by these, plus its number among the samples."""
+from headrace.transferqueue import SAMPLE_BITS
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,7 +31,7 @@ class DataPosition:
 
     def without(self, uids: Iterable[int]) -> "DataPosition":
         """With the prompts of these rows used too."""
-        return self.advance({uid >> UID_SAMPLE_BITS for uid in uids})
+        return self.advance({uid >> SAMPLE_BITS for uid in uids})
 
     def after(self, group: int) -> "DataPosition":
         """With every prompt up to the position `group` used too."""

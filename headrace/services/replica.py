@@ -14,7 +14,7 @@ from typing import cast
 
 import numpy as np
 
-from headrace.services.base import Context, Output, Service, Weighted
+from headrace.services.base import Context, Output, Producer, Service, Weighted
 from headrace.services.clock import ActivityClock
 from headrace.services.errors import ReplicaFailed, ServiceError, WeightsGone, describe, first_error
 from headrace.services.lifecycle import Lifecycle, State
@@ -95,15 +95,19 @@ class Replica:
 
     async def _serve(self) -> None:
         async with asyncio.TaskGroup() as work:
-            while self.lifecycle.state is State.READY:
+            ended = False
+            while self.lifecycle.state is State.READY and not ended:
                 self._turn.clear()
                 try:
                     lease = await self._lease()
                 except EndOfData:
-                    break
+                    ended = True
+                    continue
                 for part in [] if lease is None else split(lease.rows):
                     self._in_flight += len(part)
                     work.create_task(self._work(cast(Lease, lease), part))
+        if ended and hasattr(self._service, "end"):
+            await cast(Producer, self._service).end()
 
     async def _lease(self) -> Lease | None:
         """Leases what there is room for; None when the question has to be asked anew."""
@@ -163,7 +167,8 @@ class Replica:
             self._turn.set()
 
     async def _write(self, lease: Lease, output: Output) -> None:
-        await self._context.client.put(lease.table, output.uids, output.columns, lease=lease)
+        if output.columns:
+            await self._context.client.put(lease.table, output.uids, output.columns, lease=lease)
         await self._context.client.ack(lease, uids=output.uids)
         self._rows_done += len(output.uids)
         self._failures_in_a_row = 0

@@ -4,6 +4,7 @@
 decoded without special tokens; an answer ends before its stop token.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -27,3 +28,12 @@ def decode(tokenizer: Any, ids: Sequence[np.ndarray]) -> list[str]:
         tokenizer.decode(each[:-1] if len(each) and each[-1] == stop else each, skip_special_tokens=True)
         for each in ids
     ]
+
+
+def plain(value: Any) -> Any:
+    """A cell as JSON has it: arrays as lists, and None for a number that is missing."""
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, np.generic):
+        value = value.item()
+    return None if isinstance(value, float) and math.isnan(value) else value

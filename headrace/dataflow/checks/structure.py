@@ -74,11 +74,27 @@ def check_tables(spec: GraphSpec) -> Iterator[Problem]:
                 wrong=f"'{meeting[0]}' is a {spec.nodes[meeting[0]].kind}: its rows came of no other row",
                 way_out="read from a node whose rows a branch made",
             )
+        elif meeting and node.kind == "join":
+            yield from _one_group(spec, meeting[0])
     if not spec.of_kind("source"):
         yield _absent(("nodes",), "source", "prompts: {kind: source, dataset: copy}")
     if not any(len(written_tables(spec, name)) > 1 for name in spec.nodes):
         for table in tables(spec):
             yield from _roles_filled(spec, table)
+
+
+def _one_group(spec: GraphSpec, branch: str) -> Iterator[Problem]:
+    """A join writes once, when the group that came of a row is whole."""
+    prompts = getattr(spec.nodes[branch].options, "prompts_per_row", 1)
+    if copies(spec, branch) or prompts > 1:
+        yield Problem(
+            path=("nodes", branch, "function" if copies(spec, branch) else "prompts_per_row"),
+            wrong="it hands rows on as they are" if copies(spec, branch) else f"got {prompts}",
+            allowed="one prompt of a row, where a join brings back what came of it",
+            way_out="write a function that makes the prompt"
+            if copies(spec, branch)
+            else "set samples_per_prompt for several answers to the one prompt",
+        )
 
 
 def _roles_filled(spec: GraphSpec, table: str) -> Iterator[Problem]:

@@ -1,7 +1,6 @@
 """What each node does in its tables: the columns that it reads and writes.
 
-Two kinds of mark are columns of ours beside those of the services: `<filter>_passed`, which whoever reads
-from a filter waits for, and `<join>_joined`, which a trainer waits for, so that what it drops was joined.
+Beside those of the services there are marks, of filters and joins; see `services/columns.py`.
 """
 
 from collections.abc import Iterable
@@ -15,20 +14,10 @@ from headrace.dataflow.planning.topology import (
     tables,
     upstream,
 )
-from headrace.services.columns import PROMPT, RESPONSE
+from headrace.services.columns import PROMPT, RESPONSE, joined, passed
 from headrace.services.kinds import KINDS, Reads, kind_of
 from headrace.services.options import BranchOptions, SinkOptions
 from headrace.transferqueue.schema import Column
-
-
-def passed(name: str) -> str:
-    """The mark of a filter."""
-    return f"{name}_passed"
-
-
-def joined(name: str) -> str:
-    """The mark of a join."""
-    return f"{name}_joined"
 
 
 def marks(spec: GraphSpec, name: str) -> tuple[Column, ...]:

@@ -68,7 +68,8 @@ def _make(frame: dict[str, Any], answers: BinaryIO) -> Verifier:
 def _score(verifier: Verifier, frame: dict[str, Any]) -> dict[str, Any]:
     """The answer's frame; a verifier that exits or is interrupted counts as one that raised."""
     try:
-        return _plain(verifier(frame["response"], json.loads(frame["example"])))
+        columns = json.loads(frame["columns"])
+        return _plain(verifier(frame["response"], json.loads(frame["example"]), **columns))
     except VerdictRefused as error:
         return {"error": str(error), "refused": True}
     except BaseException as error:

@@ -51,10 +51,11 @@ class Isolated:
         async with self._one_at_a_time:
             await self._running()
 
-    async def score(self, response: str, example: Mapping[str, Any]) -> Verdict:
+    async def score(self, response: str, example: Mapping[str, Any], **columns: Any) -> Verdict:
         """Invalid after `timeout_s`. Raises RewardError of every kind."""
         timeout_s = self._options.timeout_s
-        frame = {"response": response, "example": json.dumps(example), "timeout_s": timeout_s}
+        told = {"example": json.dumps(example), "columns": json.dumps(columns)}
+        frame = {"response": response, **told, "timeout_s": timeout_s}
         async with self._one_at_a_time:
             child = await self._running()
             try:

@@ -16,8 +16,8 @@ class Scorer(Protocol):
         """Raises VerifierUnusable."""
         ...
 
-    async def score(self, response: str, example: Mapping[str, Any]) -> Verdict:
-        """Raises RewardError: to be tried again."""
+    async def score(self, response: str, example: Mapping[str, Any], **columns: Any) -> Verdict:
+        """`columns`: those that the verifier asks for, plain JSON. Raises RewardError: to be tried again."""
         ...
 
     async def close(self) -> None: ...
@@ -32,9 +32,9 @@ class InProcess:
     async def start(self) -> None:
         """Ready as it is."""
 
-    async def score(self, response: str, example: Mapping[str, Any]) -> Verdict:
+    async def score(self, response: str, example: Mapping[str, Any], **columns: Any) -> Verdict:
         try:
-            return self._verifier(response, example)
+            return self._verifier(response, example, **columns)
         except RewardError:
             raise
         except Exception as error:

@@ -14,13 +14,15 @@ from typing import Any
 import numpy as np
 
 from headrace.services.base import Context, Output
+from headrace.services.columns import reward
 from headrace.services.errors import ReplicaFailed
 from headrace.services.models import load_tokenizer
-from headrace.services.options import RewardOptions
+from headrace.services.options import PythonVerifier, RewardOptions
 from headrace.services.reward.errors import RewardError
 from headrace.services.reward.isolated import Isolated
 from headrace.services.reward.scorers import Scorer, scorer
 from headrace.services.reward.verdict import Score, Verdict
+from headrace.services.texts import decode, plain
 from headrace.transferqueue import Rows
 
 WINDOW = 256
@@ -58,10 +60,13 @@ class Reward:
         scored: list[tuple[int, Verdict]] = []
         failed: list[tuple[int, RewardError]] = []
         flushed = time.monotonic()
-        texts = self._decode(rows["response_ids"])
-        for uid, text, example in zip(rows.uids.tolist(), texts, rows["example"], strict=True):
+        texts = decode(self._tokenizer, rows["response_ids"])
+        further = self._further(rows)
+        for uid, text, example, columns in zip(
+            rows.uids.tolist(), texts, rows["example"], further, strict=True
+        ):
             try:
-                verdict = await self._scorer.score(text, example)
+                verdict = await self._scorer.score(text, example, **columns)
             except RewardError as error:
                 self._outcomes.add("error")
                 failed.append((uid, error))
@@ -69,21 +74,20 @@ class Reward:
             self._outcomes.add("value" if isinstance(verdict, Score) else "invalid")
             scored.append((uid, verdict))
             if time.monotonic() - flushed > FLUSH_AFTER_S:
-                yield _output(scored)
+                yield self._output(scored)
                 scored, flushed = [], time.monotonic()
         if scored:
-            yield _output(scored)
+            yield self._output(scored)
         self._context.report.metrics(self._outcomes.rates())
         if failed:
             self._give_up_or_hand_back(failed, len(rows))
 
-    def _decode(self, response_ids: list[np.ndarray]) -> list[str]:
-        """The answers' texts: up to the stop token, which is dropped with the other special tokens."""
-        decode, stop = self._tokenizer.decode, self._tokenizer.eos_token_id
-        return [
-            decode(ids[:-1] if len(ids) and ids[-1] == stop else ids, skip_special_tokens=True)
-            for ids in response_ids
-        ]
+    def _further(self, rows: Rows) -> list[dict[str, Any]]:
+        """What a verifier of the user's reads beside answer and entry, for each row."""
+        verifier = self._context.options.verifier
+        names = verifier.columns if isinstance(verifier, PythonVerifier) else ()
+        values = [[plain(value) for value in rows[name]] for name in names]
+        return [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)] or [{}] * len(rows)
 
     def _give_up_or_hand_back(self, failed: list[tuple[int, RewardError]], of: int) -> None:
         uid, last = failed[-1]
@@ -94,6 +98,19 @@ class Reward:
                 f" {self._max_error_rate:.0%}; the last: {last}"
             ) from last
         raise type(last)(f"{len(failed)} of {of} answers could not be scored; uid {uid}: {last}") from last
+
+    def _output(self, scored: list[tuple[int, Verdict]]) -> Output:
+        values, reasons, parts = [], [], []
+        for _, verdict in scored:
+            valid = isinstance(verdict, Score)
+            values.append(verdict.value if valid else np.nan)
+            reasons.append("" if valid else verdict.reason)
+            parts.append(dict(verdict.parts) if valid else {})
+        value, invalid, named = (column.name for column in reward(self._context.options.column))
+        return Output(
+            uids=np.array([uid for uid, _ in scored], dtype=np.int64),
+            columns={value: np.array(values, dtype=np.float64), invalid: reasons, named: parts},
+        )
 
     async def close(self) -> None:
         if self._scorer is not None:
@@ -123,20 +140,3 @@ class Outcomes:
     def error_rate_exceeds(self, limit: float) -> bool:
         """False until MIN_SCORED scorings are known."""
         return len(self._last) >= MIN_SCORED and self.rates()["reward/error_rate"] > limit
-
-
-def _output(scored: list[tuple[int, Verdict]]) -> Output:
-    rewards, reasons, parts = [], [], []
-    for _, verdict in scored:
-        valid = isinstance(verdict, Score)
-        rewards.append(verdict.value if valid else np.nan)
-        reasons.append("" if valid else verdict.reason)
-        parts.append(dict(verdict.parts) if valid else {})
-    return Output(
-        uids=np.array([uid for uid, _ in scored], dtype=np.int64),
-        columns={
-            "reward": np.array(rewards, dtype=np.float64),
-            "reward_invalid": reasons,
-            "reward_parts": parts,
-        },
-    )

@@ -17,16 +17,16 @@ import numpy as np
 
 from headrace.services.base import Context
 from headrace.services.clock import ActivityClock
-from headrace.services.data_position import UID_SAMPLE_BITS, DataPosition
+from headrace.services.data_position import DataPosition
 from headrace.services.models import load_tokenizer
 from headrace.services.options import SourceOptions
+from headrace.services.prompts import encode
 from headrace.services.source.adaptive import AdaptiveStream
 from headrace.services.source.datasets import open_dataset
-from headrace.services.source.encode import encode
 from headrace.services.source.hearing import listen
 from headrace.services.source.opened import open_stream
 from headrace.services.source.stream import Pick, PromptStream
-from headrace.transferqueue import WaitTimeout
+from headrace.transferqueue import SAMPLE_BITS, WaitTimeout
 
 _PUT_TIMEOUT_S = 60.0
 
@@ -101,7 +101,7 @@ class Source:
             examples += [entry.example] * pick.samples
         sizes = [pick.samples for pick in picks]
         groups = np.repeat(np.array([pick.position for pick in picks], dtype=np.int64), sizes)
-        uids = groups << UID_SAMPLE_BITS | np.concatenate([np.arange(size) for size in sizes])
+        uids = groups << SAMPLE_BITS | np.concatenate([np.arange(size) for size in sizes])
         return _Block(uids=uids, groups=groups, columns={"prompt_ids": prompts, "example": examples})
 
     async def _put(self, block: _Block) -> None:
@@ -132,5 +132,5 @@ class Source:
 
 
 def _within_uid(samples: int) -> None:
-    if samples > 1 << UID_SAMPLE_BITS:
-        raise ValueError(f"samples_per_prompt is {samples}; a uid has room for 1 to {1 << UID_SAMPLE_BITS}")
+    if samples > 1 << SAMPLE_BITS:
+        raise ValueError(f"samples_per_prompt is {samples}; a uid has room for 1 to {1 << SAMPLE_BITS}")

@@ -11,7 +11,7 @@ import pytest
 
 from headrace.services.base import Context, Flow
 from headrace.services.options import CopyData, JsonlData, PolicyOptions, SourceOptions
-from headrace.services.source.datasets.base import DatasetError
+from headrace.services.prompts import PromptError
 from headrace.services.source.service import Source
 from headrace.transferqueue import Client, WaitTimeout
 
@@ -185,7 +185,7 @@ async def test_chat_messages_go_through_the_models_template(tmp_path: Path) -> N
     await source.setup(context(table, options, tmp_path))
     await source.run()
     assert "".join(map(chr, table.puts[0][2]["prompt_ids"][0])) == "u:1+1?;a:"
-    with pytest.raises(DatasetError, match="has no chat template"):
+    with pytest.raises(PromptError, match="has no chat template"):
         await run(Table(), options, tmp_path)
 
 

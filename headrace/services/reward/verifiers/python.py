@@ -1,4 +1,4 @@
-"""A user's function, `function(response: str, example: dict)`, found by its import path or file."""
+"""A user's function, `function(response, example, **columns)`, found by its import path or file."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -15,8 +15,8 @@ class PythonFunction:
     def __init__(self, options: PythonVerifier) -> None:
         self._function = _find(options.function)
 
-    def __call__(self, response: str, example: Mapping[str, Any]) -> Verdict:
-        return judge(self._function(response, dict(example)))
+    def __call__(self, response: str, example: Mapping[str, Any], **columns: Any) -> Verdict:
+        return judge(self._function(response, dict(example), **columns))
 
 
 def _find(path: str) -> Callable[[str, dict[str, Any]], Any]:

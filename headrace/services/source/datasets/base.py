@@ -6,9 +6,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from headrace.services.errors import ServiceError
-
-Prompt = str | list[dict[str, Any]]
-"""Text, or chat messages (`{"role": ..., "content": ...}`) for the model's chat template."""
+from headrace.services.prompts import PromptText
 
 
 class DatasetError(ServiceError):
@@ -19,7 +17,7 @@ class DatasetError(ServiceError):
 class Example:
     """One prompt and what the verifier needs to score answers to it."""
 
-    prompt: Prompt
+    prompt: PromptText
     example: dict[str, Any]
     """Plain JSON."""
 
