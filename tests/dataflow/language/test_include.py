@@ -244,3 +244,9 @@ def test_the_builder_refuses_names_that_an_include_has_and_says_whose_fault_it_i
     late.include("base.yaml")
     with pytest.raises(GraphError, match=r"^base\.yaml:9: nodes\.scores\.verifier: got the text 'copi'"):
         late.spec()
+
+
+def test_a_prefix_reaches_the_policies_of_a_barrier(folder: Path) -> None:
+    Path("base.yaml").write_text(BASE.replace("steps: 10", "steps: 10\nbarrier: [[actor, outsider]]"))
+    spec = written("include: [{graph: base.yaml, as: one}]\npolicies: {outsider: {model: tiny-copier}}").spec
+    assert spec.barrier == (("one_actor", "outsider"),)
