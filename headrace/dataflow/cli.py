@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headrace import __version__
-from headrace.dataflow.language.problems import GraphError, errors
+from headrace.dataflow.language.problems import GraphError, Problem, errors
 from headrace.dataflow.language.start import StartError
 from headrace.dataflow.record.rundir import RunDirError
 
@@ -155,7 +155,10 @@ def draw(
 @app.command()
 def keys(
     kind: Annotated[
-        str | None, typer.Argument(help="graph, include, policy, or a kind of node; without it, all of them.")
+        str | None,
+        typer.Argument(
+            help="graph, include, policy, or a kind of node (or the path of yours); without it, all."
+        ),
     ] = None,
     markdown: Annotated[
         bool, typer.Option("--markdown", help="The whole reference, as docs/reference.md has it.")
@@ -169,10 +172,13 @@ def keys(
         return
     from headrace.dataflow.language.keys_text import SECTIONS, describe
     from headrace.dataflow.language.problems import listing, suggestion
+    from headrace.dataflow.language.tree import is_kind
 
-    if kind is not None and kind not in SECTIONS:
-        way_out = suggestion(kind, SECTIONS, otherwise="name one of these")
-        typer.echo(f"there are no keys of '{kind}' (allowed: {listing(SECTIONS)}); {way_out}", err=True)
+    problems: list[Problem] = []
+    if kind is not None and kind not in SECTIONS and not is_kind(kind, (), problems):
+        way_out = suggestion(kind, SECTIONS, otherwise="name one of these, or path/to/file.py:Class")
+        unknown = f"there are no keys of '{kind}' (allowed: {listing(SECTIONS)}); {way_out}"
+        typer.echo("\n".join(map(str, problems)) or unknown, err=True)
         raise typer.Exit(REFUSED)
     typer.echo("\n\n".join(describe(section) for section in ([kind] if kind else SECTIONS)))
 

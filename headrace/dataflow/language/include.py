@@ -4,16 +4,16 @@ What comes out is one flat layer in which every value still has the line of the 
 """
 
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
-from typing import Any, Final
+from typing import Any
 
 from headrace.dataflow.language.convert import INVALID, convert
 from headrace.dataflow.language.layer import Layer, merged, read, read_file
 from headrace.dataflow.language.overrides import Setting, members, put
 from headrace.dataflow.language.problems import GraphError, Path, Problem, listing, suggestion
+from headrace.dataflow.language.renaming import SECTIONS, Names, renamed
 from headrace.dataflow.language.shipped import fragments, shipped
 from headrace.dataflow.language.tree import NAME
 
@@ -32,10 +32,6 @@ class Include:
 
 Included = tuple[str | Include, ...]
 """What `include` holds; a bare text is a graph without changes."""
-
-
-Names = Mapping[str, Mapping[str, str]]
-"""By section, the full name of each member by the one in its own file."""
 
 
 def composed(layer: Layer, *, folder: FilePath, chain: tuple[FilePath, ...] = ()) -> Layer:
@@ -98,45 +94,14 @@ def taken_in(include: Include, *, under: Layer, folder: FilePath) -> tuple[Layer
             for name in members(part.tree, section)
             if name in members(whole.tree, section)
         }
-        for section in _SECTIONS
+        for section in SECTIONS
     }
     return whole, names
-
-
-def renamed(layer: Layer, prefix: str) -> Layer:
-    """`layer` with `prefix_` before the names of its nodes and policies, wherever it refers to them.
-
-    Names that it refers to and does not define are the including graph's, and stay.
-    """
-    names = {
-        section: {name: f"{prefix}_{name}" for name in members(layer.tree, section)} for section in _SECTIONS
-    }
-    tree = {
-        key: _referring(value, names.get(_REFERRING.get(key, "")), names) for key, value in layer.tree.items()
-    }
-    for section in set(_SECTIONS) & set(tree):
-        tree[section] = {
-            names[section][name]: _member(member, names)
-            for name, member in members(layer.tree, section).items()
-        }
-    lines = {
-        (path[0], names[path[0]].get(path[1], path[1]), *path[2:])
-        if len(path) > 1 and path[0] in names
-        else path: line
-        for path, line in layer.lines.items()
-    }
-    return Layer(file=layer.file, tree=tree, lines=lines)
 
 
 def shown(path: FilePath) -> str:
     """A file as messages call it: from the working directory where it lies below that."""
     return os.path.relpath(path) if path.is_relative_to(FilePath.cwd()) else str(path)
-
-
-_SECTIONS: Final = ("nodes", "policies")
-_REFERRING: Final = {"inputs": "nodes", "policy": "policies", "barrier": "policies"}
-"""Keys whose texts are names, and the section that these are of."""
-_INTERPOLATED: Final = re.compile(r"(\$\{\s*)(nodes|policies)\.([A-Za-z][A-Za-z0-9_-]*)")
 
 
 def _entries(layer: Layer, problems: list[Problem]) -> list[Include]:
@@ -178,24 +143,3 @@ def _with_settings(
         depth = len(setting.path)
         lines |= {(*path, *p[depth:]): line for p, line in layer.lines.items() if p[:depth] == setting.path}
     return Layer(file=part.file, tree=changed.tree, lines=lines)
-
-
-def _member(member: Any, names: Names) -> Any:
-    if not isinstance(member, Mapping):
-        return member
-    return {
-        key: _referring(value, names.get(_REFERRING.get(key, "")), names) for key, value in member.items()
-    }
-
-
-def _referring(value: Any, own: Mapping[str, str] | None, names: Names) -> Any:
-    """`value` with the new names in its interpolations and, where it consists of names, as texts."""
-    if isinstance(value, Mapping):
-        return {key: _referring(member, own, names) for key, member in value.items()}
-    if isinstance(value, list):
-        return [_referring(member, own, names) for member in value]
-    if not isinstance(value, str):
-        return value
-    if own and value in own:
-        return own[value]
-    return _INTERPOLATED.sub(lambda m: f"{m[1]}{m[2]}.{names[m[2]].get(m[3], m[3])}", value)

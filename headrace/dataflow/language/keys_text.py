@@ -10,6 +10,7 @@ from headrace.dataflow.language.fields import Key, keys, type_name
 from headrace.dataflow.language.include import Include
 from headrace.dataflow.language.spec import OPTIONS, GraphSpec, NodeSpec
 from headrace.dataflow.language.tree import node_keys, plain
+from headrace.services.kinds import kind_of
 from headrace.services.options import PolicyOptions
 
 SECTIONS: Final[dict[str, type[Any]]] = {
@@ -22,9 +23,9 @@ SECTIONS: Final[dict[str, type[Any]]] = {
 
 
 def describe(section: str) -> str:
-    """The keys of a section, one paragraph each."""
-    cls = SECTIONS[section]
-    edges = node_keys(section) if section in OPTIONS else ()
+    """The keys of a section, or of a kind of the user's own by its path, one paragraph each."""
+    cls = SECTIONS[section] if section in SECTIONS else kind_of(section).options
+    edges = () if section in SECTIONS and section not in OPTIONS else node_keys(section)
     shared = [dataclasses.replace(keys(NodeSpec)[name], required=True) for name in edges]
     first_line = (cls.__doc__ or "").strip().splitlines()[0]
     return "\n".join([f"{section}: {first_line}", *_paragraphs([*shared, *keys(cls).values()], "  ")])

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from headrace.algorithms.options import GrpoOptions, PpoOptions
-from headrace.dataflow.language.parse import parse
+from headrace.dataflow.language.parse import load, parse
 from headrace.dataflow.language.problems import GraphError
 from headrace.dataflow.language.spec import GraphSpec
 from headrace.services.options import CopyData, SourceOptions, TrainerOptions
@@ -142,3 +142,8 @@ def test_a_name_goes_before_the_kind_that_it_is() -> None:
 def test_a_misspelt_override_names_what_was_meant(override: str, end: str) -> None:
     assert refusal(override).startswith(f"override {override}: ")
     assert refusal(override).endswith(end)
+
+
+def test_a_shipped_dataflow_takes_the_overrides_of_the_manual() -> None:
+    spec = load("grpo_copy_cpu", ["staleness=2", "trainer.optimizer.lr=1e-4"]).spec
+    assert (spec.staleness, spec.policies["actor"].optimizer.lr) == (2.0, 0.0001)

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from headrace.dataflow import Graph
+from headrace.dataflow.cli import main
 from headrace.dataflow.language.parse import load, parse, to_yaml
 from headrace.dataflow.language.problems import GraphError
 
@@ -99,3 +100,12 @@ def test_a_class_that_is_not_found_is_told_whatever_is_set_on_it() -> None:
     for override in ("loud.batch=null", "loud.optimizer.lr=1", "loud.batch=3"):
         with pytest.raises(GraphError, match="there is no file"):
             parse(text, overrides=[override])
+
+
+def test_its_keys_are_told_as_those_of_ours(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["keys", "loudness.py:Loud"]) == 0
+    told = capsys.readouterr().out
+    assert told.startswith("loudness.py:Loud: How loud an answer is.\n  inputs: list of text, required\n")
+    assert "  factor: number, default 2\n      What its length is multiplied by.\n" in told
+    assert main(["keys", "nowhere.py:Loud"]) == 2
+    assert "there is no file" in capsys.readouterr().err

@@ -19,7 +19,7 @@ def test_the_starter_is_ready_to_run(capsys: pytest.CaptureFixture[str]) -> None
     assert main(["init"]) == 0
     assert capsys.readouterr().out == "wrote dataflow.yaml\nnext: headrace check dataflow.yaml\n"
     assert main(["check", "dataflow.yaml"]) == 0
-    assert capsys.readouterr() == ("dataflow.yaml: ready to run: 4 nodes, 1 policy, 200 steps\n", "")
+    assert capsys.readouterr() == ("dataflow.yaml: ready to run: 4 nodes, 1 policy, 400 steps\n", "")
 
 
 def test_the_node_that_the_starter_leaves_out_can_be_put_in() -> None:
