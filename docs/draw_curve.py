@@ -43,9 +43,10 @@ def picture(history: History) -> str:
 
 
 def _points(history: History, metric: str) -> list[tuple[float, float]]:
-    points = [(float(step), value) for step, value in history.values(metric)]
+    course = history.course()
+    points = [(float(step), value) for step, value in course.values(metric)]
     if not points:
-        raise ValueError(f"the run recorded no {metric}; it recorded {len(history.steps)} steps")
+        raise ValueError(f"the run recorded no {metric}; it recorded {len(course.lines)} steps")
     return points
 
 

@@ -203,7 +203,8 @@ def report(
     as_json: AsJson = False,
 ) -> None:
     """Sum a run up: write its report.html, or print its figures as JSON."""
-    from headrace.dataflow.record.report import summary, write_html
+    from headrace.dataflow.record.report import write_html
+    from headrace.dataflow.record.summary import summary
 
     if as_json:
         typer.echo(json.dumps(summary(directory)))

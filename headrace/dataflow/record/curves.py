@@ -14,6 +14,8 @@ WIDTH, HEIGHT = 360, 190
 LEFT, RIGHT, TOP, BOTTOM = 46, 10, 10, 24
 MAX_POINTS = 240
 """Points drawn of one curve; beyond, neighbours are averaged."""
+COLOURS = 6
+"""Of the page's style sheet, k0 to k5; further curves of a chart begin anew."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +33,8 @@ def chart(title: str, curves: Sequence[Curve]) -> str:
     frame = _Frame.around(min(steps), max(steps), min(values), max(values))
     marks = "".join(_curve(curve, number, frame) for number, curve in enumerate(curves))
     legend = " ".join(
-        f'<span class="key k{number}">{escape(curve.label)} <b>{figure(curve.points[-1][1])}</b></span>'
+        f'<span class="key k{number % COLOURS}">{escape(curve.label)} '
+        f"<b>{figure(curve.points[-1][1])}</b></span>"
         for number, curve in enumerate(curves)
     )
     return (
@@ -86,8 +89,9 @@ def _curve(curve: Curve, number: int, frame: _Frame) -> str:
         f"<title>{escape(curve.label)}, step {x:g}: {figure(y)}</title></circle>"
         for (px, py), (x, y) in zip(places, curve.points, strict=True)
     )
-    end = f'<circle class="end k{number}" cx="{places[-1][0]:.1f}" cy="{places[-1][1]:.1f}" r="2.5"/>'
-    return f'<polyline class="line k{number}" points="{line}"/>{end}{spots}'
+    colour = f"k{number % COLOURS}"
+    end = f'<circle class="end {colour}" cx="{places[-1][0]:.1f}" cy="{places[-1][1]:.1f}" r="2.5"/>'
+    return f'<polyline class="line {colour}" points="{line}"/>{end}{spots}'
 
 
 def thinned(points: Points, most: int) -> Points:

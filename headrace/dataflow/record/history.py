@@ -1,14 +1,15 @@
-"""What a run's records say, once read: its steps, each service's last word, its events.
+"""What a run's records say, once read: each policy's steps, its scores, each service's last word, the events.
 
-Invariant: one entry per step. A step that comes again after later ones was rolled back by a resume: it and
-all after it begin anew, so that nothing is counted twice.
+Invariant: one entry per step of a policy. A step that comes again after later ones was rolled back by a
+resume: it and all after it begin anew, so that nothing is counted twice. The same holds for the versions that
+an eval scored.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from headrace.dataflow.record.rundir import RunDir, read_jsonl
 from headrace.dataflow.record.telemetry import QUEUE, RUN_ENDED, RUN_STARTED
@@ -17,9 +18,35 @@ Line = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Course:
+    """Lines over a policy's steps, or over its versions that an eval scored."""
+
+    over: Literal["step", "version"] = "step"
+    policy: str = ""
+    """"" where the records do not name it."""
+    lines: list[Line] = field(default_factory=list, repr=False)
+    """Ascending by `over`."""
+
+    def values(self, metric: str) -> list[tuple[int, float]]:
+        """(step or version, value) of `metric` where it is known."""
+        return [(line[self.over], line[metric]) for line in self.lines if line.get(metric) is not None]
+
+    def add(self, line: Line) -> None:
+        number = line[self.over]
+        if self.lines and number < self.lines[-1][self.over]:
+            self.lines[:] = [each for each in self.lines if each[self.over] < number]
+        if self.lines and number == self.lines[-1][self.over]:
+            self.lines[-1] = {**self.lines[-1], **line}
+        else:
+            self.lines.append(line)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    steps: list[Line] = field(repr=False)
-    """Ascending by `step`."""
+    policies: dict[str, Course] = field(repr=False)
+    """Steps of each policy that is trained, as they first came."""
+    evals: dict[str, Course] = field(repr=False)
+    """Scores of each eval."""
     services: dict[str, Line] = field(repr=False)
     """Newest value of each metric that a replica reports of itself, by replica."""
     events: list[Line] = field(repr=False)
@@ -32,18 +59,28 @@ class History:
 
     @classmethod
     def of(cls, metrics: Sequence[Line], events: Sequence[Line]) -> Self:
-        steps: dict[int, Line] = {}
+        policies: dict[str, Course] = {}
+        evals: dict[str, Course] = {}
         services: dict[str, Line] = {}
         for line in metrics:
+            policy = line.get("policy", "")
             if "step" in line:
-                _add_step(steps, line)
+                policies.setdefault(policy, Course(policy=policy)).add(line)
+            elif "eval" in line:
+                evals.setdefault(line["eval"], Course(over="version", policy=policy)).add(line)
             else:
                 services.setdefault(line["service"], {}).update(line)
-        return cls(steps=list(steps.values()), services=services, events=list(events))
+        return cls(policies=policies, evals=evals, services=services, events=list(events))
 
-    def values(self, metric: str) -> list[tuple[int, float]]:
-        """(step, value) of `metric` where it is known."""
-        return [(line["step"], line[metric]) for line in self.steps if line.get(metric) is not None]
+    def course(self, policy: str | None = None) -> Course:
+        """A policy's steps; None: of the only one. Empty where no step was recorded.
+
+        Raises ValueError where there are several and none is named.
+        """
+        if policy is None and len(self.policies) > 1:
+            raise ValueError(f"the run trained {', '.join(self.policies)}; name one of them")
+        name = next(iter(self.policies), "") if policy is None else policy
+        return self.policies.get(name, Course(policy=name))
 
     def queue_total(self, counter: str) -> int | None:
         """A counter of the queue's last words, over all tables and launches; None where it left none.
@@ -73,19 +110,12 @@ class History:
     @property
     def seconds(self) -> float:
         """Time in which services ran, over all launches; one that was killed counts to its last word."""
+        courses = chain.from_iterable(c.lines for c in (*self.policies.values(), *self.evals.values()))
         times = sorted(
             (line["time"], line.get("event") == RUN_STARTED)
-            for line in (*self.steps, *self.services.values(), *self.events)
+            for line in (*courses, *self.services.values(), *self.events)
         )
         seconds = 0.0
         for (before, _), (now, starts) in pairwise(times):
             seconds += 0.0 if starts else now - before
         return seconds
-
-
-def _add_step(steps: dict[int, Line], line: Line) -> None:
-    step = line["step"]
-    if steps and step < next(reversed(steps)):
-        for later in [s for s in steps if s >= step]:
-            del steps[later]
-    steps.setdefault(step, {}).update(line)

@@ -1,22 +1,20 @@
-"""What came of a run: one object of figures for scripts, one self-contained HTML page for people.
+"""What came of a run: one self-contained HTML page for people.
 
-Both are pure functions of the run directory's records and can be made at any time, of a live run too.
+A pure function of the run directory's records, that can be made at any time, of a live run too.
 """
 
-import math
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 from string import Template
 from typing import Any, Final
 
-from headrace.dataflow.record.curves import Curve, chart, figure
-from headrace.dataflow.record.history import History, Line
+from headrace.dataflow.record.curves import Curve, chart
+from headrace.dataflow.record.history import Course, History, Line
 from headrace.dataflow.record.rundir import RunDir
+from headrace.dataflow.record.summary import shown, summary_of
 from headrace.dataflow.record.telemetry import details
 
-FIRST_OR_LAST_STEPS: Final = 5
-"""Steps over which `*_first` and `*_last` are means."""
 MAX_EVENTS: Final = 40
 """Newest events shown on the page."""
 
@@ -44,68 +42,17 @@ ACTIVITIES: Final[dict[str, str]] = {
 }
 
 
-def summary(run_dir: Path) -> dict[str, Any]:
-    """The run in one object; None where the run has no such figure. Raises RunDirError."""
-    return _summary(History.read(run_dir))
-
-
-def _summary(history: History) -> dict[str, Any]:
-    reward, exact = history.values("reward/mean"), history.values("reward/exact")
-    return {
-        "status": history.status,
-        "steps": len(history.steps),
-        "seconds": history.seconds,
-        "reward_first": _mean(reward[:FIRST_OR_LAST_STEPS]),
-        "reward_last": _mean(reward[-FIRST_OR_LAST_STEPS:]),
-        "exact_first": _mean(exact[:FIRST_OR_LAST_STEPS]),
-        "exact_last": _mean(exact[-FIRST_OR_LAST_STEPS:]),
-        "staleness_max": max((value for _, value in history.values("staleness/max")), default=None),
-        "staleness_violations": _count(history, "staleness/violations"),
-        "samples_trained": _count(history, "samples/trained"),
-        "samples_duplicated": history.queue_total("duplicated"),
-        "samples_lost": history.queue_total("lost"),
-        "tokens_per_s": _tokens_per_s(history.steps),
-        "busy": {node: _share(lines, "busy") for node, lines in history.by_service().items()},
-    }
-
-
-def _mean(points: Sequence[tuple[int, float]]) -> float | None:
-    return math.fsum(value for _, value in points) / len(points) if points else None
-
-
-def _count(history: History, metric: str) -> int:
-    """Sum of a step's count over the steps."""
-    return round(math.fsum(value for _, value in history.values(metric)))
-
-
-def _tokens_per_s(steps: Sequence[Line]) -> float | None:
-    """All tokens over all time: each step's rate, weighted by its time."""
-    known = [
-        (line["perf/tokens_per_s"], line["perf/step_time"])
-        for line in steps
-        if line.get("perf/tokens_per_s") is not None and line.get("perf/step_time") is not None
-    ]
-    seconds = math.fsum(time for _, time in known)
-    return math.fsum(rate * time for rate, time in known) / seconds if seconds > 0 else None
-
-
-def _share(replicas: Sequence[Line], activity: str) -> float | None:
-    """Mean over the replicas that say it."""
-    shares = [line[activity] for line in replicas if line.get(activity) is not None]
-    return math.fsum(shares) / len(shares) if shares else None
-
-
 def write_html(run_dir: Path) -> Path:
     """Writes report.html into the run directory and returns its path. Raises RunDirError."""
     run = RunDir.open(run_dir)
     history = History.read(run_dir)
     template = Template(Path(__file__).with_name("report_template.html").read_text(encoding="utf-8"))
-    figures = _summary(history)
+    figures = summary_of(history)
     page = template.substitute(
         title=escape(f"{run.path.parent.name}/{run.path.name}"),
         status=escape(figures["status"]),
         tiles=_tiles(figures),
-        charts=_charts(history),
+        curves=_curves(history, figures.get("policies", {})),
         services=_services(history),
         events=_events(history.events),
     )
@@ -114,9 +61,10 @@ def write_html(run_dir: Path) -> Path:
 
 
 def _tiles(figures: dict[str, Any]) -> str:
+    """The figures that are of the whole run."""
+    alone = "policies" not in figures
     tiles = {
-        "exact": f"{shown(figures, 'exact_first')} → {shown(figures, 'exact_last')}",
-        "reward": f"{shown(figures, 'reward_first')} → {shown(figures, 'reward_last')}",
+        **(_gains(figures) if alone else {"policies": str(len(figures["policies"]))}),
         "steps": shown(figures, "steps"),
         "seconds": shown(figures, "seconds"),
         "tokens/s": shown(figures, "tokens_per_s"),
@@ -125,42 +73,70 @@ def _tiles(figures: dict[str, Any]) -> str:
         "samples trained": shown(figures, "samples_trained"),
         "trained twice / lost": f"{shown(figures, 'samples_duplicated')} / {shown(figures, 'samples_lost')}",
     }
+    return _list(tiles)
+
+
+def _policy_tiles(own: dict[str, Any]) -> str:
+    """The figures of one policy among several."""
+    names = {
+        "steps": "steps",
+        "tokens/s": "tokens_per_s",
+        "staleness, largest": "staleness_max",
+        "samples trained": "samples_trained",
+    }
+    return f"<dl>{_list({**_gains(own), **{name: shown(own, key) for name, key in names.items()}})}</dl>"
+
+
+def _gains(figures: dict[str, Any]) -> dict[str, str]:
+    return {
+        name: f"{shown(figures, f'{name}_first')} → {shown(figures, f'{name}_last')}"
+        for name in ("exact", "reward")
+    }
+
+
+def _list(tiles: dict[str, str]) -> str:
     return "".join(f"<div><dt>{escape(k)}</dt><dd>{escape(v)}</dd></div>" for k, v in tiles.items())
 
 
-def shown(figures: dict[str, Any], key: str) -> str:
-    """A figure of the summary for people; "?" where it is not known."""
-    return "?" if figures[key] is None else figure(figures[key])
+def _curves(history: History, policies: dict[str, dict[str, Any]]) -> str:
+    """A section for each policy, with its figures where there are several, and one for the evals."""
+    if not policies:
+        return _section("Curves", _charts(history.course())) + _evals(history)
+    return "".join(
+        _section(name, _charts(history.policies[name]), _policy_tiles(own)) for name, own in policies.items()
+    ) + _evals(history)
 
 
-def closing(figures: dict[str, Any], page: Path) -> str:
-    """The summary in four lines, for the end of a run in the terminal; `page` is where the report lies."""
-
-    def from_to(name: str) -> str:
-        return f"{name} {shown(figures, f'{name}_first')} -> {shown(figures, f'{name}_last')}"
-
-    return "\n".join(
-        (
-            f"{figures['status']}: {figures['steps']} steps in {figures['seconds']:.1f} s,"
-            f" {shown(figures, 'tokens_per_s')} tokens/s",
-            f"{from_to('exact')}, {from_to('reward')}",
-            f"samples: {figures['samples_trained']} trained, {shown(figures, 'samples_duplicated')} twice,"
-            f" {shown(figures, 'samples_lost')} lost; staleness at most {shown(figures, 'staleness_max')},"
-            f" {figures['staleness_violations']} violations",
-            f"report: {page}",
-        )
-    )
+def _section(title: str, charts: str, tiles: str = "") -> str:
+    body = charts or "<p>No step has been recorded yet.</p>"
+    return f'<h2>{escape(title)}</h2>{tiles}<div class="charts">{body}</div>'
 
 
-def _charts(history: History) -> str:
+def _charts(course: Course) -> str:
     charts = []
     for title, metrics in CHARTS.items():
         curves = [
-            Curve(label=metric, points=points) for metric in metrics if (points := history.values(metric))
+            Curve(label=metric, points=points) for metric in metrics if (points := course.values(metric))
         ]
         if curves:
             charts.append(chart(title, curves))
-    return "".join(charts) or "<p>No step has been recorded yet.</p>"
+    return "".join(charts)
+
+
+def _evals(history: History) -> str:
+    """Each figure of the evals over the versions, a curve for each eval that says it."""
+    parts: dict[str, list[Curve]] = {}
+    for name, course in history.evals.items():
+        root = f"eval/{name}/"
+        for metric in dict.fromkeys(m for line in course.lines for m in line if m.startswith(root)):
+            if points := course.values(metric):
+                label = f"{name} of {course.policy}"
+                parts.setdefault(metric.removeprefix(root), []).append(Curve(label=label, points=points))
+    return (
+        _section("Evaluations", "".join(chart(part, curves) for part, curves in parts.items()))
+        if parts
+        else ""
+    )
 
 
 def _services(history: History) -> str:

@@ -1,16 +1,25 @@
 """Where telemetry ends up: metrics.jsonl and events.jsonl of the run directory, the source of truth.
 
-A record with a step is a line of that step, one without a service's own; anything but metrics is an event.
-Whatever else shows a run (terminal, report, dashboard) follows these records and may die alone.
+A line of metrics.jsonl is one of three:
+
+    {"step": 3, "policy": "actor", ...}                        what a trainer says of its policy's step
+    {"eval": "held_out", "version": 20, "policy": "actor", ...}   what an eval says of a version of one
+    {"service": "answers/0", ...}                              what a replica says of itself
+
+Anything but metrics is an event. Whatever else shows a run (terminal, report, dashboard) follows these
+records and may die alone.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
+from headrace.dataflow.language.spec import GraphSpec
 from headrace.dataflow.record.rundir import JsonlWriter, RunDir
 
 METRICS = "metrics"
+SCORES = "scores"
+"""Metrics of an eval; their step is the version that was scored."""
 QUEUE = "queue"
 QUEUE_STARTED = "queue_started"
 """Event of the launcher at a launch's end, once a table: the queue's counters."""
@@ -33,15 +42,51 @@ class Record:
     step: int | None
     """The trainer's step that the metrics describe, counted from 0; None: the service's own."""
     body: Mapping[str, Any] = field(repr=False)
+    policy: str = ""
+    """That the step is of; "": not known, or there is no step."""
+
+    @property
+    def node(self) -> str:
+        return self.source.partition("/")[0]
+
+    @property
+    def is_event(self) -> bool:
+        return self.kind not in (METRICS, SCORES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Speakers:
+    """The nodes whose metrics are of a policy's steps or versions, each with the policy's name."""
+
+    trainers: Mapping[str, str] = field(default_factory=dict)
+    evals: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, spec: GraphSpec) -> Self:
+        trainers, evals = (
+            {name: str(spec.nodes[name].policy) for name in spec.of_kind(kind)}
+            for kind in ("trainer", "eval")
+        )
+        return cls(trainers=trainers, evals=evals)
+
+    def named(self, record: Record) -> Record:
+        """The record with the policy that it is of; that of an eval as one of scores."""
+        if record.kind != METRICS or record.step is None:
+            return record
+        if (policy := self.evals.get(record.node)) is not None:
+            return replace(record, kind=SCORES, policy=policy)
+        return replace(record, policy=self.trainers.get(record.node, ""))
 
 
 def line(record: Record) -> dict[str, Any]:
     """The record as a line of its file."""
-    if record.kind != METRICS:
+    if record.is_event:
         return {"time": record.at, "event": record.kind, "source": record.source, **record.body}
     if record.step is None:
         return {"service": record.source, "time": record.at, **record.body}
-    return {"step": record.step, "time": record.at, **record.body}
+    policy = {"policy": record.policy} if record.policy else {}
+    of = {"eval": record.node, "version": record.step} if record.kind == SCORES else {"step": record.step}
+    return {**of, **policy, "time": record.at, **record.body}
 
 
 def details(body: Mapping[str, Any]) -> str:
@@ -52,13 +97,22 @@ def details(body: Mapping[str, Any]) -> str:
 class Telemetry:
     """Writes records to the run's files and hands each to `watch`, such as the progress in the terminal."""
 
-    def __init__(self, run: RunDir, *, watch: Callable[[Record], None] | None = None) -> None:
+    def __init__(
+        self,
+        run: RunDir,
+        speakers: Speakers | None = None,
+        *,
+        watch: Callable[[Record], None] | None = None,
+    ) -> None:
+        """`speakers`: None where no step of the records is to be named by its policy."""
+        self._speakers = speakers or Speakers()
         self._metrics = JsonlWriter(run.metrics)
         self._events = JsonlWriter(run.events)
         self._watch = watch
 
     def take(self, record: Record) -> None:
-        file = self._metrics if record.kind == METRICS else self._events
+        record = self._speakers.named(record)
+        file = self._events if record.is_event else self._metrics
         file.write(line(record))
         if self._watch is not None:
             self._watch(record)

@@ -26,9 +26,10 @@ from headrace.dataflow.planning.cluster import this_machine
 from headrace.dataflow.planning.plan import Plan, plan
 from headrace.dataflow.planning.topology import members
 from headrace.dataflow.record.progress import Progress
-from headrace.dataflow.record.report import closing, summary, write_html
+from headrace.dataflow.record.report import write_html
 from headrace.dataflow.record.rundir import RunDir, RunDirError
-from headrace.dataflow.record.telemetry import QUEUE, RUN_ENDED, RUN_STARTED, Telemetry
+from headrace.dataflow.record.summary import closing, summary
+from headrace.dataflow.record.telemetry import QUEUE, RUN_ENDED, RUN_STARTED, Speakers, Telemetry
 from headrace.dataflow.running.assignments import Places, Start, assignments
 from headrace.dataflow.running.interrupts import Interrupts
 from headrace.dataflow.running.kept_queue import KeptQueue
@@ -103,7 +104,9 @@ def _record(spec: GraphSpec, run: RunDir) -> Outcome:
     planned = plan(spec, this_machine())
     run.graph.write_text(to_yaml(spec, resolved=True))
     run.plan.write_text(json.dumps(planned.to_json(), indent=1))
-    with Progress(planned.steps) as progress, Telemetry(run, watch=progress.take) as telemetry:
+    speakers = Speakers.of(spec)
+    steps = {policy: spec.steps_of(trainer) for trainer, policy in speakers.trainers.items()}
+    with Progress(steps) as progress, Telemetry(run, speakers, watch=progress.take) as telemetry:
         outcome = asyncio.run(_run(spec, planned, run, telemetry))
     figures = summary(run.path)
     run.summary.write_text(json.dumps(figures, indent=1))

@@ -1,3 +1,5 @@
+import pytest
+
 from headrace.dataflow.record.history import History, Line
 
 
@@ -8,17 +10,17 @@ def step(number: int, time: float, **metrics: float) -> Line:
 def test_steps_that_a_resume_rolled_back_are_counted_once() -> None:
     lines = [step(0, 1.0, loss=5), step(1, 2.0, loss=4), step(2, 3.0, loss=3), step(1, 9.0, loss=2)]
     history = History.of(lines, [])
-    assert history.values("loss") == [(0, 5), (1, 2)]
+    assert history.course().values("loss") == [(0, 5), (1, 2)]
 
 
 def test_two_records_of_one_step_are_one_line() -> None:
     history = History.of([step(0, 1.0, loss=5), step(0, 1.0, reward=7)], [])
-    assert history.steps == [{"step": 0, "time": 1.0, "loss": 5, "reward": 7}]
+    assert history.course().lines == [{"step": 0, "time": 1.0, "loss": 5, "reward": 7}]
 
 
 def test_unknown_values_are_left_out() -> None:
     lines: list[Line] = [{"step": 0, "time": 1.0, "loss": None}, step(1, 2.0, loss=4), step(2, 3.0)]
-    assert History.of(lines, []).values("loss") == [(1, 4)]
+    assert History.of(lines, []).course().values("loss") == [(1, 4)]
 
 
 def test_the_newest_value_of_a_service_stands_whatever_was_said_since() -> None:
@@ -72,3 +74,36 @@ def test_a_queue_that_lasts_over_launches_counts_itself() -> None:
         {"event": "queue", "time": 3.0, "table": "a", "lasting": True, "lost": 5},
     ]
     assert History.of([], events).queue_total("lost") == 6
+
+
+def test_each_policy_has_its_own_steps_and_rolls_back_alone() -> None:
+    lines: list[Line] = [
+        {"step": 0, "policy": "solver", "time": 1.0, "loss": 5},
+        {"step": 0, "policy": "verifier", "time": 1.1, "loss": 50},
+        {"step": 1, "policy": "verifier", "time": 1.2, "loss": 40},
+        {"step": 1, "policy": "solver", "time": 1.3, "loss": 4},
+        {"step": 0, "policy": "solver", "time": 9.0, "loss": 3},
+    ]
+    history = History.of(lines, [])
+    assert list(history.policies) == ["solver", "verifier"]
+    assert history.course("solver").values("loss") == [(0, 3)]
+    assert history.course("verifier").values("loss") == [(0, 50), (1, 40)]
+    with pytest.raises(ValueError, match="the run trained solver, verifier; name one of them"):
+        history.course()
+
+
+def test_scores_of_versions_that_a_resume_made_anew_stand_once() -> None:
+    lines: list[Line] = [
+        {
+            "eval": "held_out",
+            "version": version,
+            "policy": "actor",
+            "time": 1.0,
+            "eval/held_out/reward": reward,
+        }
+        for version, reward in ((0, 0.1), (10, 0.5), (20, 0.9), (10, 0.6))
+    ]
+    history = History.of(lines, [])
+    assert (history.policies, history.services) == ({}, {})
+    assert history.evals["held_out"].policy == "actor"
+    assert history.evals["held_out"].values("eval/held_out/reward") == [(0, 0.1), (10, 0.6)]

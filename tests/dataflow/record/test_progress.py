@@ -1,4 +1,5 @@
 import io
+from dataclasses import replace
 
 from rich.console import Console
 
@@ -14,14 +15,14 @@ def metrics(
 
 def shown(steps: int, records: list[Record], *, terminal: bool = False) -> list[str]:
     out = io.StringIO()
-    with Progress(steps, Console(file=out, force_terminal=terminal, width=100)) as progress:
+    with Progress({"": steps}, Console(file=out, force_terminal=terminal, width=100)) as progress:
         for record in records:
             progress.take(record)
     return out.getvalue().splitlines()
 
 
 def test_a_line_holds_the_step_its_figures_and_who_was_busy() -> None:
-    status = Status(steps=120)
+    status = Status.of({"": 120})
     for record in (
         metrics(None, {"busy": 0.75}, source="answers/0"),
         metrics(None, {"busy": 0.25}, source="answers/1"),
@@ -29,14 +30,14 @@ def test_a_line_holds_the_step_its_figures_and_who_was_busy() -> None:
         metrics(11, {"reward/mean": 0.531, "reward/exact": 0.25, "staleness/max": 1.0}),
     ):
         status = status.after(record)
-    assert status.line() == "step 12/120  reward 0.531  exact 0.25  staleness 1  busy: answers 50%"
+    assert status.line("") == "step 12/120  reward 0.531  exact 0.25  staleness 1  busy: answers 50%"
 
 
 def test_time_left_follows_the_pace_of_this_launch() -> None:
-    status = Status(steps=100).after(metrics(49, at=1000.0))
-    assert status.seconds_left is None
+    status = Status.of({"": 100}).after(metrics(49, at=1000.0))
+    assert status.policies[""].seconds_left is None
     status = status.after(metrics(59, at=1005.0))
-    assert status.seconds_left == 20.0
+    assert status.policies[""].seconds_left == 20.0
 
 
 def test_without_a_terminal_about_forty_lines_are_printed() -> None:
@@ -64,3 +65,36 @@ def test_a_long_event_is_cut() -> None:
 def test_a_terminal_shows_a_bar_and_keeps_the_last_status() -> None:
     text = "\n".join(shown(4, [metrics(0, at=1.0), metrics(1, at=3.0)], terminal=True))
     assert "step 2/4" in text and "0:04 left" in text and "━" in text
+
+
+def test_each_of_several_policies_has_lines_of_its_own() -> None:
+    out = io.StringIO()
+    with Progress({"solver": 3, "verifier": 2}, Console(file=out, width=100)) as progress:
+        for policy, step in (("solver", 0), ("solver", 1), ("verifier", 0)):
+            progress.take(replace(metrics(step, {"reward/mean": 0.5}), policy=policy))
+    assert out.getvalue().splitlines() == [
+        "solver  step 1/3  reward 0.5",
+        "solver  step 2/3  reward 0.5",
+        "verifier  step 1/2  reward 0.5",
+    ]
+
+
+def test_a_terminal_shows_a_bar_for_each_policy() -> None:
+    out = io.StringIO()
+    console = Console(file=out, force_terminal=True, width=100)
+    with Progress({"solver": 4, "verifier": 2}, console) as progress:
+        progress.take(replace(metrics(0, {"reward/mean": 0.25}), policy="verifier"))
+    assert "step 0/4" in out.getvalue() and "step 1/2" in out.getvalue()
+    assert "verifier  reward 0.25" in out.getvalue()
+
+
+def test_an_evaluation_is_a_line() -> None:
+    scores = Record(
+        source="held_out/0",
+        kind="scores",
+        at=0.0,
+        step=20,
+        body={"eval/held_out/reward": 0.75, "eval/held_out/exact": 0.5},
+        policy="actor",
+    )
+    assert shown(3, [scores]) == ["held_out: version 20 of actor  reward 0.75  exact 0.5"]

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from headrace.dataflow.record.report import closing, summary, write_html
+from headrace.dataflow.record.report import write_html
 from headrace.dataflow.record.rundir import RunDir, RunDirError
-from headrace.dataflow.record.telemetry import Record, Telemetry
+from headrace.dataflow.record.summary import closing, summary
+from headrace.dataflow.record.telemetry import Record, Speakers, Telemetry
 
 STEPS = 12
 
@@ -101,6 +102,66 @@ def test_the_closing_lines_name_the_report(run: RunDir) -> None:
         "samples: 3072 trained, 0 twice, 0 lost; staleness at most 1, 0 violations",
         f"report: {run.report}",
     ]
+
+
+@pytest.fixture
+def two(tmp_path: Path) -> RunDir:
+    """Two policies of two and of three steps, and an eval of the first one."""
+    run = RunDir.create("duo", tmp_path / "duo" / "one")
+    run.graph.write_text("name: duo\n")
+    speakers = Speakers(trainers={"a": "solver", "b": "verifier"}, evals={"held_out": "solver"})
+    with Telemetry(run, speakers) as telemetry:
+
+        def say(source: str, step: int, **body: object) -> None:
+            telemetry.take(Record(source=source, kind="metrics", at=1.0 + step, step=step, body=body))
+
+        for source, steps, reward, stale in (("a/0", 2, 0.5, 1.0), ("b/0", 3, 0.25, 2.0)):
+            for step in range(steps):
+                metrics = {
+                    "reward/mean": reward,
+                    "samples/trained": 8.0,
+                    "staleness/max": stale,
+                    "perf/step_time": 2.0,
+                    "perf/tokens_per_s": 100.0,
+                }
+                say(source, step, **metrics)
+        say("held_out/0", 0, **{"eval/held_out/reward": 0.1, "eval/held_out/exact": 0.0})
+        say("held_out/0", 2, **{"eval/held_out/reward": 0.6, "eval/held_out/exact": 0.5})
+    return run
+
+
+def test_figures_of_several_policies_stand_apart_and_those_that_add_up_together(two: RunDir) -> None:
+    figures = summary(two.path)
+    assert (figures["steps"], figures["samples_trained"], figures["tokens_per_s"]) == (5, 40, 200.0)
+    assert (figures["staleness_max"], figures["reward_last"]) == (2.0, None)
+    assert {name: own["reward_last"] for name, own in figures["policies"].items()} == {
+        "solver": 0.5,
+        "verifier": 0.25,
+    }
+    assert figures["evals"] == {
+        "held_out": {
+            "policy": "solver",
+            "versions": [0, 2],
+            "first": {"reward": 0.1, "exact": 0.0},
+            "last": {"reward": 0.6, "exact": 0.5},
+        }
+    }
+
+
+def test_the_closing_lines_name_policies_and_evals(two: RunDir) -> None:
+    assert closing(summary(two.path), two.report).splitlines()[:4] == [
+        "unfinished: 5 steps of 2 policies in 2.0 s, 200 tokens/s",
+        "solver: 2 steps, exact ? -> ?, reward 0.5 -> 0.5, staleness at most 1",
+        "verifier: 3 steps, exact ? -> ?, reward 0.25 -> 0.25, staleness at most 2",
+        "held_out: exact 0 -> 0.5, reward 0.1 -> 0.6 from version 0 to 2 of solver",
+    ]
+
+
+def test_the_page_has_a_section_for_each_policy_and_one_for_the_evals(two: RunDir) -> None:
+    page = write_html(two.path).read_text(encoding="utf-8")
+    assert re.findall(r"<h2>(.*?)</h2>", page)[:3] == ["solver", "verifier", "Evaluations"]
+    assert page.count("<strong>Reward</strong>") == 2
+    assert "held_out of solver <b>0.6</b>" in page
 
 
 def test_a_directory_that_is_no_run_is_refused(tmp_path: Path) -> None:

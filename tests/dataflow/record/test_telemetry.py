@@ -1,7 +1,7 @@
 from pathlib import Path
 
 from headrace.dataflow.record.rundir import RunDir, read_jsonl
-from headrace.dataflow.record.telemetry import Record, Telemetry, details
+from headrace.dataflow.record.telemetry import Record, Speakers, Telemetry, details
 
 
 def record(source: str, kind: str, step: int | None = None, **body: object) -> Record:
@@ -41,3 +41,29 @@ def test_empty_details_are_left_out_and_zero_is_not() -> None:
     assert (
         details({"status": "completed", "cause": "", "dropped": {}, "lost": 0}) == "status completed, lost 0"
     )
+
+
+def test_a_step_names_its_policy_and_scores_name_their_version(tmp_path: Path) -> None:
+    run = RunDir.create("sort", tmp_path / "out")
+    speakers = Speakers(trainers={"learn": "actor"}, evals={"held_out": "actor"})
+    seen: list[Record] = []
+    with Telemetry(run, speakers, watch=seen.append) as telemetry:
+        telemetry.take(record("learn/0", "metrics", step=3, loss=0.5))
+        telemetry.take(record("held_out/0", "metrics", step=4, **{"eval/held_out/reward": 0.25}))
+        telemetry.take(record("held_out/0", "metrics", busy=0.5))
+    assert read_jsonl(run.metrics).records == [
+        {"step": 3, "policy": "actor", "time": 10.0, "loss": 0.5},
+        {
+            "eval": "held_out",
+            "version": 4,
+            "policy": "actor",
+            "time": 10.0,
+            "eval/held_out/reward": 0.25,
+        },
+        {"service": "held_out/0", "time": 10.0, "busy": 0.5},
+    ]
+    assert [(r.kind, r.policy) for r in seen] == [
+        ("metrics", "actor"),
+        ("scores", "actor"),
+        ("metrics", ""),
+    ]
