@@ -40,8 +40,8 @@ class Ledger:
     _lengths: list[int] = field(default_factory=list)
     _staleness: list[int] = field(default_factory=list)
     _spans: list[int] = field(default_factory=list)
-    _mismatches: int = 0
-    """Answers whose text does not encode to their ids."""
+    _retokenises: list[bool] = field(default_factory=list)
+    """Whether the text of each answer encodes to its ids."""
     _finish: Counter[str] = field(default_factory=Counter)
     _invalid: Counter[str] = field(default_factory=Counter)
     _parts: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
@@ -67,7 +67,7 @@ class Ledger:
             oldest, newest = (int(versions.min()), int(versions.max())) if len(versions) else (self.step,) * 2
             self._staleness.append(self.step - oldest)
             self._spans.append(newest - oldest + 1)
-        self._mismatches += sum(not same for same in _read(rows, "retokenises"))
+        self._retokenises += [bool(same) for same in _read(rows, "retokenises")]
         self._finish.update(_read(rows, "finish_reason"))
         self._invalid.update(reason for reason in _read(rows, "reward_invalid") if reason)
         for parts in _read(rows, "reward_parts"):
@@ -105,10 +105,15 @@ class Ledger:
             "response_length/p50": float(np.percentile(lengths, 50)),
             "response_length/p99": float(np.percentile(lengths, 99)),
             "response_length/max": float(lengths.max()),
-            "truncated_frac": self._finish["length"] / len(lengths),
-            "data/retokenisation_mismatches": float(self._mismatches),
+            **({"truncated_frac": self._finish["length"] / len(lengths)} if self._finish else {}),
+            **self._mismatches(),
             "samples/trained": float(self.trained),
         }
+
+    def _mismatches(self) -> dict[str, float]:
+        if not self._retokenises:
+            return {}
+        return {"data/retokenisation_mismatches": float(self._retokenises.count(False))}
 
     def _staleness_metrics(self, limit: float) -> dict[str, float]:
         staleness = np.array(self._staleness)

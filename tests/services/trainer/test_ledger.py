@@ -174,3 +174,34 @@ def test_the_queue_s_counts_are_told_under_their_names() -> None:
         "trained_len/dispatched_len": 0.75,
     }
     assert queue_metrics(stats())["trained_len/dispatched_len"] == 1.0
+
+
+def test_what_columns_tell_that_are_not_read_is_left_out() -> None:
+    whole = kept(0, (7, [5, 5], 1.0, "", "stop", {"exact": 1.0}), (7, [4, 5], 0.0, "", "length", {}))
+    columns = {name: whole.kept.columns[name] for name in ("prompt_ids", "response_ids", "reward")}
+    bare = Ledger(step=5)
+    bare.add(Judged(kept=replace(whole.kept, columns=columns)))
+    assert bare.metrics(1.0) == pytest.approx(
+        {
+            "reward/mean": 0.5,
+            "reward/std": 0.5,
+            "reward/min": 0.0,
+            "reward/max": 1.0,
+            "reward/invalid_rate": 0.0,
+            "group/zero_std_frac": 0.0,
+            "group/singletons": 0.0,
+            "group/unique_completions": 1.0,
+            "response_length/mean": 2.0,
+            "response_length/p50": 2.0,
+            "response_length/p99": 2.0,
+            "response_length/max": 2.0,
+            "samples/trained": 2.0,
+        }
+    )
+
+
+def test_versions_of_another_policy_s_rows_are_no_staleness() -> None:
+    other = Ledger(step=9, own=False)
+    other.add(kept(0, (7, [5, 5], 1.0, "", "stop", {})))
+    assert other.staleness_max == 0
+    assert not [name for name in other.metrics(0.0) if name.startswith("staleness/")]
