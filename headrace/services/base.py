@@ -5,7 +5,7 @@ writes, acknowledges, hands back and reports. Services never call each other: th
 """
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -118,13 +118,29 @@ class Report(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Output:
-    """Columns written for some of the leased rows, which are then done.
+    """What becomes of some of the leased rows: columns written, nothing written, or dropped.
 
     `columns[c]` has one value per uid; without columns the rows are acknowledged as they are.
     """
 
     uids: np.ndarray
-    columns: Mapping[str, Sequence[Any] | np.ndarray] = field(repr=False)
+    columns: Mapping[str, Sequence[Any] | np.ndarray] = field(default_factory=dict, repr=False)
+    dropped: str = ""
+    """Why the rows leave the table, for every task; "": they stay in it."""
+
+    def at(self, index: np.ndarray) -> "Output":
+        """The part for the rows at `index` (int [k], ascending)."""
+        if len(index) == len(self.uids):
+            return self
+        return replace(
+            self,
+            uids=self.uids[index],
+            columns={name: _pick(values, index) for name, values in self.columns.items()},
+        )
+
+
+def _pick(values: Sequence[Any] | np.ndarray, index: np.ndarray) -> Sequence[Any] | np.ndarray:
+    return values[index] if isinstance(values, np.ndarray) else [values[i] for i in index.tolist()]
 
 
 class Service(Protocol):

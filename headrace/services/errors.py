@@ -5,6 +5,7 @@ ServiceError
 ├── ReplicaFailed     a replica gave up; the cause is chained
 ├── WeightsError      weights that are not what was published
 │   └── WeightsGone   the version was pruned before it was read: ask for the newest
+├── TransformError    a transform that cannot be called, that raised, or that gave what it did not declare
 └── TrainingError     a step that cannot be taken (non-finite gradient, staleness beyond the bound)
 """
 
@@ -27,6 +28,10 @@ class WeightsError(ServiceError):
 
 class WeightsGone(WeightsError):
     """The version was pruned before it was read: ask for the newest."""
+
+
+class TransformError(ServiceError):
+    """A transform that cannot be called, that raised, or that gave what it did not declare."""
 
 
 class TrainingError(ServiceError):

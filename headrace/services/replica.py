@@ -1,11 +1,11 @@
 """The runtime of one replica that works on leased rows.
 
-    lease ─► process ─► put ─► ack          an error hands the unwritten rows back, with its reason
+    lease ─► transforms ─► process ─► put ─► ack    an error hands the unwritten rows back, with its reason
       ▲ waits for rows and for room, never longer than a new version takes to arrive
     publication ─► pull ─► load ─► confirm   a lease is asked for at the version that is loaded
 
-Invariant: every leased row is acknowledged after its columns are written, or handed back. Rows whose lease
-failed before are processed one group at a time, so that a poisonous group costs its neighbours nothing.
+Invariant: every leased row is acknowledged after its columns are written, dropped, or handed back. Rows whose
+lease failed before are processed one group at a time, so that a poisonous group costs its neighbours nothing.
 """
 
 import asyncio
@@ -17,7 +17,9 @@ import numpy as np
 from headrace.services.base import Context, Output, Producer, Service, Weighted
 from headrace.services.clock import ActivityClock
 from headrace.services.errors import ReplicaFailed, ServiceError, WeightsGone, describe, first_error
+from headrace.services.held import on_held
 from headrace.services.lifecycle import Lifecycle, State
+from headrace.services.transforms import Transforms
 from headrace.services.weights import WeightStore
 from headrace.transferqueue import (
     EndOfData,
@@ -71,6 +73,7 @@ class Replica:
 
     async def _run(self) -> None:
         self.lifecycle.to(State.LOADING)
+        self._transforms = await asyncio.to_thread(Transforms, self._context.transforms)
         await self._service.setup(self._context)
         async with asyncio.TaskGroup() as background:
             helpers = [background.create_task(self._report_regularly())]
@@ -146,7 +149,8 @@ class Replica:
         left = set(rows.uids.tolist())
         try:
             with self.clock.during("busy"):
-                async with aclosing(self._service.process(rows)) as outputs:
+                shaped = await asyncio.to_thread(self._transforms, rows) if self._transforms else rows
+                async with aclosing(self._service.process(shaped)) as outputs:
                     async for output in outputs:
                         await self._write(lease, output)
                         left.difference_update(output.uids.tolist())
@@ -167,9 +171,19 @@ class Replica:
             self._turn.set()
 
     async def _write(self, lease: Lease, output: Output) -> None:
-        if output.columns:
-            await self._context.client.put(lease.table, output.uids, output.columns, lease=lease)
-        await self._context.client.ack(lease, uids=output.uids)
+        """Rows that another node dropped meanwhile are passed over."""
+        client = self._context.client
+
+        async def settle(index: np.ndarray) -> None:
+            part = output.at(index)
+            if part.dropped:
+                await client.drop(lease.table, part.uids, part.dropped)
+                return
+            if part.columns:
+                await client.put(lease.table, part.uids, part.columns, lease=lease)
+            await client.ack(lease, uids=part.uids)
+
+        await on_held(len(output.uids), settle)
         self._rows_done += len(output.uids)
         self._failures_in_a_row = 0
 
@@ -188,8 +202,12 @@ class Replica:
         if not left:
             return
         uids = np.array(sorted(left), dtype=np.int64)
+
+        async def release(index: np.ndarray) -> None:
+            await self._context.client.release(lease, reason=reason, uids=uids[index], failed=failed)
+
         try:
-            await self._context.client.release(lease, reason=reason, uids=uids, failed=failed)
+            await on_held(len(uids), release)
         except LeaseLost as lost:
             self._context.report.event("lease_lost", reason=str(lost))
 

@@ -14,6 +14,7 @@ QueueError
     ├── RowsGone              the rows are not in the table, or not any more
     ├── WriteConflict         a cell is already written with other bytes
     ├── LeaseLost             the lease has ended; what it held may be with somebody else
+    │   └── RowsLost          it goes on without some of the rows that were named
     └── StepRefused           a step or version that is not the one due
         └── TimelineMoved     the holder has to load what was published since, and may then lease again
 
@@ -77,6 +78,10 @@ class LeaseLost(Refused):
     """The lease has ended; what it held may be with somebody else."""
 
 
+class RowsLost(LeaseLost):
+    """The lease goes on without some of the rows that were named: they were dropped, or handed back."""
+
+
 class StepRefused(Refused):
     """A step or version that is not the one due."""
 
@@ -102,6 +107,7 @@ BY_NAME: dict[str, type[QueueError]] = {
         RowsGone,
         WriteConflict,
         LeaseLost,
+        RowsLost,
         StepRefused,
         TimelineMoved,
     )

@@ -5,8 +5,8 @@ keep the memory they look at alive.
 """
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
 
@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.transferqueue.errors import SchemaError
-from headrace.transferqueue.schema import TableSpec
+from headrace.transferqueue.schema import Column, TableSpec
 from headrace.transferqueue.tensors import arrow_to_tensors, as_torch
 
 
@@ -92,6 +92,21 @@ class Rows:
             columns={name: pick(array, index) for name, array in self.columns.items()},
             spec=self.spec,
         )
+
+    def with_columns(self, values: Mapping[Column, Any]) -> "Rows":
+        """These rows with further columns, one value per row in each.
+
+        Raises SchemaError where values do not fit their column (`Column.to_arrow`), are more or fewer than
+        the rows, or where the table has a column of that name.
+        """
+        added = {column.name: column.to_arrow(given) for column, given in values.items()}
+        for name, array in added.items():
+            if len(array) != len(self):
+                raise SchemaError(
+                    f"column {name!r} has {len(array)} cells for {len(self)} rows; one each is due"
+                )
+        spec = replace(self.spec, columns=(*self.spec.columns, *values))
+        return replace(self, columns={**self.columns, **added}, spec=spec)
 
     def by_group(self) -> Iterator["Rows"]:
         """One `Rows` per group, in lease order."""

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -10,10 +11,11 @@ import numpy as np
 import pytest
 
 from headrace.services.base import Context, Output
-from headrace.services.errors import ReplicaFailed, WeightsError, WeightsGone, first_error
+from headrace.services.errors import ReplicaFailed, TransformError, WeightsError, WeightsGone, first_error
+from headrace.services.options import TransformOptions
 from headrace.services.replica import GIVE_UP_AFTER, Replica
 from headrace.services.weights import WeightStore
-from headrace.transferqueue import Client, Rows
+from headrace.transferqueue import Client, Rows, TableSpec, Task
 from tests.services.bench import NUMBERS, Remembered, context, put_numbers, queue
 
 
@@ -55,6 +57,31 @@ class Raising(Double):
             yield doubled(rows, good)
         if len(good) < len(rows):
             raise self.error
+
+
+class Sorted(Double):
+    """Writes nothing: acknowledges rows of even numbers, drops the others."""
+
+    async def process(self, rows: Rows) -> AsyncGenerator[Output, None]:
+        odd = rows.uids % 2 == 1
+        yield Output(uids=rows.uids[~odd])
+        yield Output(uids=rows.uids[odd], dropped="odd")
+
+
+class Halving(Double):
+    """Writes what a transform makes of x."""
+
+    async def process(self, rows: Rows) -> AsyncGenerator[Output, None]:
+        yield Output(uids=rows.uids, columns={"y": np.asarray(rows["half"])})
+
+
+def half(x: int) -> dict[str, int]:
+    if x == 4:
+        raise ArithmeticError("four is not to be halved")
+    return {"half": x // 2}
+
+
+HALF = TransformOptions(function=f"{__name__}:half", columns=("x",), writes={"half": "int64"})
 
 
 class Held(Double):
@@ -108,9 +135,9 @@ class Store:
 class Bed:
     """A replica of `service` over a queue; its own client, so that what it leaves is seen from outside."""
 
-    def __init__(self, service: Any, client: Client, own: Client, tmp_path: Path, store: Store) -> None:
-        self.client, self.report = client, Remembered()
-        self.replica = Replica(service, context(own, self.report, tmp_path), cast(WeightStore, store))
+    def __init__(self, service: Any, client: Client, own: Context, store: Store) -> None:
+        self.client, self.report = client, cast(Remembered, own.report)
+        self.replica = Replica(service, own, cast(WeightStore, store))
 
     async def figures(self) -> tuple[int, int, int]:
         """Rows that wait for the task, are leased by it, are in quarantine."""
@@ -119,13 +146,21 @@ class Bed:
 
 
 @asynccontextmanager
-async def bed(service: Any, tmp_path: Path, store: Store | None = None) -> AsyncIterator[Bed]:
+async def bed(
+    service: Any,
+    tmp_path: Path,
+    store: Store | None = None,
+    *,
+    table: TableSpec = NUMBERS,
+    transforms: tuple[TransformOptions, ...] = (),
+) -> AsyncIterator[Bed]:
     async with (
         asyncio.timeout(20),
-        queue(tmp_path, NUMBERS) as (address, client),
+        queue(tmp_path, table) as (address, client),
         await Client.connect(address, holder="double/0") as own,
     ):
-        yield Bed(service, client, own, tmp_path, store or Store())
+        knows = context(own, Remembered(), tmp_path, transforms=transforms)
+        yield Bed(service, client, knows, store or Store())
 
 
 async def checked(client: Client) -> dict[int, int]:
@@ -307,4 +342,63 @@ async def test_weights_that_are_not_those_published_end_the_replica(tmp_path: Pa
         with pytest.raises(ExceptionGroup) as raised:
             await b.replica.run()
         assert str(first_error(raised.value)) == "sha256 differs"
+        assert b.report.states == ["loading", "failed"]
+
+
+async def test_rows_may_be_acknowledged_as_they_are_or_dropped_for_every_task(tmp_path: Path) -> None:
+    """The group of rows 4 and 5 goes on with one of them."""
+    silent = Task(name="double", reads=("x",))
+    reader = Task(name="check", reads=("x",), needs_full_group=True)
+    table = replace(NUMBERS, columns=NUMBERS.columns[:1], tasks=(silent, reader))
+    async with bed(Sorted(), tmp_path, table=table) as b:
+        await put_numbers(b.client, groups=3)
+        await b.replica.run()
+        stats = (await b.client.stats()).tables["numbers"]
+        assert (stats.tasks["double"].done, stats.dropped) == (3, {"odd": 3})
+        lease = await b.client.lease("check", 10, timeout_s=5.0)
+        assert lease.rows.uids.tolist() == [0, 2, 4]
+        assert b.report.of("process_failed") == b.report.of("lease_lost") == []
+
+
+async def test_rows_that_another_node_drops_are_passed_over_and_the_others_written(tmp_path: Path) -> None:
+    service = Held()
+    async with bed(service, tmp_path) as b:
+        await put_numbers(b.client, groups=2)
+        running = asyncio.create_task(b.replica.run())
+        await service.inside.wait()
+        await b.client.drop("numbers", [1, 2], "not wanted")
+        service.go.set()
+        await running
+        assert await checked(b.client) == {0: 0, 3: 6}
+        assert (await b.figures())[1] == 0
+
+
+async def test_rows_that_another_node_drops_do_not_keep_the_others_from_going_back(tmp_path: Path) -> None:
+    service = Held()
+    async with bed(service, tmp_path) as b:
+        await put_numbers(b.client, groups=2)
+        running = asyncio.create_task(b.replica.run())
+        await service.inside.wait()
+        await b.client.drop("numbers", [1, 2], "not wanted")
+        running.cancel()
+        await asyncio.wait({running})
+        assert await b.figures() == (2, 0, 0)
+
+
+async def test_a_service_reads_what_transforms_make_of_its_rows(tmp_path: Path) -> None:
+    """Row 4 and the other of its group go back, and into quarantine at last, with the function's reason."""
+    async with bed(Halving(), tmp_path, transforms=(HALF,)) as b:
+        await put_numbers(b.client, groups=3)
+        await b.replica.run()
+        assert await checked(b.client) == {0: 0, 1: 0, 2: 1, 3: 1}
+        quarantine = (await b.client.stats()).tables["numbers"].quarantine
+        assert list(quarantine) == [4, 5]
+        assert quarantine[4].endswith("half raised on row 4 <- ArithmeticError: four is not to be halved")
+
+
+async def test_a_transform_that_is_not_there_keeps_a_replica_from_starting(tmp_path: Path) -> None:
+    lost = replace(HALF, function=f"{__name__}:halved")
+    async with bed(Halving(), tmp_path, transforms=(lost,)) as b:
+        with pytest.raises(TransformError, match="has no function 'halved'"):
+            await b.replica.run()
         assert b.report.states == ["loading", "failed"]

@@ -25,6 +25,7 @@ from headrace.transferqueue import (
     PayloadError,
     Refused,
     RowsGone,
+    RowsLost,
     SchemaError,
     StepRefused,
     TableSpec,
@@ -64,6 +65,20 @@ async def test_rows_go_from_producer_to_worker_to_watcher(connect: Make) -> None
     await watcher.ack(seen)
     table = (await watcher.stats()).tables["plain"]
     assert (table.rows, table.finished, table.lost, table.created) == (1, 2, 0, 3)
+
+
+async def test_a_lease_that_goes_on_without_some_rows_is_told_from_one_that_has_ended(connect: Make) -> None:
+    client = await connect("c")
+    await client.create(plain())
+    await put(client, [1, 2, 3])
+    lease = await client.lease("work", 3, timeout_s=5)
+    await client.drop("plain", [2], "not wanted")
+    with pytest.raises(RowsLost, match=r"does not hold rows \[2\]; nothing was changed"):
+        await client.put("plain", [1, 2, 3], {"y": [0.5, 1.0, 1.5]}, lease=lease)
+    await client.put("plain", [1, 3], {"y": [0.5, 1.5]}, lease=lease, ack=True)
+    with pytest.raises(LeaseLost, match="has ended") as ended:
+        await client.put("plain", [2], {"y": [1.0]}, lease=lease)
+    assert not isinstance(ended.value, RowsLost)
 
 
 async def test_a_put_can_end_the_lease_of_its_rows_in_the_same_message(connect: Make) -> None:

@@ -15,6 +15,7 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -42,6 +43,7 @@ from headrace.services.trainer.scores import open_scores
 from headrace.services.trainer.torch_backend import TorchBackend
 from headrace.services.trainer.update import metrics as update_metrics
 from headrace.services.trainer.update import optimizer_steps
+from headrace.services.transforms import Transforms
 from headrace.services.weights import WeightStore
 from headrace.transferqueue import EndOfData, Lease, Rows, TableStats
 
@@ -76,6 +78,7 @@ class Trainer:
             when_used_up=self._options.when_used_up,
         )
         self._committed = self._saved = context.flow.first_step
+        self._transforms = await self._run(Transforms, context.transforms)
         await self._run(self._load)
         await self._publish(self._committed, await self._write_weights(self._committed))
 
@@ -189,7 +192,7 @@ class Trainer:
     async def _lease(self, step: int, groups: int) -> Lease:
         context = self._context
         try:
-            return await context.client.lease(
+            lease = await context.client.lease(
                 context.node,
                 groups * context.flow.samples_per_prompt,
                 version=step,
@@ -201,6 +204,7 @@ class Trainer:
                 f"ended{self._intake.counts()}; "
                 "set the source's epochs higher or leave it out, or ask for fewer steps"
             ) from error
+        return replace(lease, rows=await self._run(self._transforms, lease.rows))
 
     async def _finish(self, ledger: Ledger, started: float) -> None:
         """Everything between the last gradient of a step and its published version; not to be torn apart."""

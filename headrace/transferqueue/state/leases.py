@@ -6,7 +6,7 @@ Invariant: a lease that is held has rows; one that has lost its last row is gone
 from collections.abc import Iterable, Iterator
 from heapq import heappop, heappush, heapreplace
 
-from headrace.transferqueue.errors import LeaseLost
+from headrace.transferqueue.errors import LeaseLost, RowsLost
 from headrace.transferqueue.state.records import Held, Row
 
 
@@ -58,7 +58,7 @@ class Leases:
         return held
 
     def rows(self, held: Held, uids: Iterable[int] | None) -> list[Row]:
-        """The rows of a lease, or those named, each once; LeaseLost where it does not hold one."""
+        """The rows of a lease, or those named, each once; RowsLost where it does not hold one."""
         if uids is None:
             return list(held.rows.values())
         uids = list(dict.fromkeys(uids))
@@ -66,9 +66,7 @@ class Leases:
             return [held.rows[uid] for uid in uids]
         except KeyError:
             missing = [uid for uid in uids if uid not in held.rows]
-            raise LeaseLost(
-                f"lease {held.id} does not hold rows {missing[:8]}; nothing was changed"
-            ) from None
+            raise RowsLost(f"lease {held.id} does not hold rows {missing[:8]}; nothing was changed") from None
 
     def renew(self, now: float, lease: int) -> bool:
         """Moves a deadline; False: the lease has ended."""
