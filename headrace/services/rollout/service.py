@@ -17,14 +17,16 @@ from headrace.services.rollout.engines import Completion, Engine, Request, build
 from headrace.services.rollout.fidelity import Fidelity
 from headrace.transferqueue import Rows
 
-NOT_SERVED = -1
-"""Version of an engine before the first published weights: it is replaced before any row is leased."""
+NOT_SERVED, OWN = -1, 0
+"""Versions of an engine with the model's own weights: where a trainer publishes others, which replace them
+before any row is leased, and where nobody trains the policy."""
 
 
 class Rollout:
-    """Generates one answer per row with the policy's newest weights."""
+    """Generates one answer per row: by the newest weights, or the model's own where nobody trains the policy."""
 
     capacity = 0
+    follows = True
     _engine: Engine | None = None
 
     async def setup(self, context: Context) -> None:
@@ -32,7 +34,9 @@ class Rollout:
         self._seed = context.seed
         self.capacity = max(options.max_concurrent, context.flow.samples_per_prompt)
         self._fidelity = Fidelity(await tokenizer(options, context.policy))
-        self._engine = await build(options, context.policy, seed=context.weights_seed, version=NOT_SERVED)
+        self.follows = context.policy_is_trained
+        version = NOT_SERVED if self.follows else OWN
+        self._engine = await build(options, context.policy, seed=context.weights_seed, version=version)
 
     @property
     def version(self) -> int:

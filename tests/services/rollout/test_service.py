@@ -71,6 +71,7 @@ def answer(request: Request) -> Completion:
 
 async def rollout(tmp_path: Path, options: RolloutOptions, **changes: Any) -> Rollout:
     made = Rollout()
+    changes = {"policy_is_trained": True, **changes}
     await made.setup(context(cast(Client, None), Remembered(), tmp_path, options=options, **changes))
     return made
 
@@ -88,7 +89,7 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> Recording:
 
 async def test_answers_of_the_scripted_engine_fill_every_column_of_a_response(tmp_path: Path) -> None:
     made = await rollout(tmp_path, RolloutOptions(engine="fake", max_new_tokens=5))
-    assert made.version == NOT_SERVED
+    assert (made.follows, made.version) == (True, NOT_SERVED)
     await made.load(3, {})
     assert made.version == 3
     written = {}
@@ -104,6 +105,14 @@ async def test_answers_of_the_scripted_engine_fill_every_column_of_a_response(tm
         2: [4, 1],
         3: [4, 1],
     }
+    await made.close()
+
+
+async def test_a_policy_that_nobody_trains_is_served_as_its_version_0(tmp_path: Path) -> None:
+    made = await rollout(tmp_path, RolloutOptions(engine="fake"), policy_is_trained=False)
+    assert (made.follows, made.version) == (False, 0)
+    outputs = [output async for output in made.process(rows([5, 6]))]
+    assert [v.tolist() for output in outputs for v in output.columns["versions"]] == [[0, 0], [0, 0]]
     await made.close()
 
 
