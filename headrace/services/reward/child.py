@@ -17,10 +17,10 @@ import threading
 import traceback
 from typing import Any, BinaryIO
 
-from headrace.services.reward.errors import VerdictRefused
 from headrace.services.reward.framing import LENGTH, body_length, pack, unpack
-from headrace.services.reward.verdict import Score, Verdict
 from headrace.services.reward.verifiers import Verifier, from_plain, make
+from headrace.services.verdicts.errors import VerdictRefused
+from headrace.services.verdicts.verdict import Score, Verdict
 
 
 def main() -> None:

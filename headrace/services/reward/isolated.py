@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from headrace.services.options import PythonVerifier, ReasoningGymVerifier
-from headrace.services.reward.errors import VerdictRefused, VerifierDied, VerifierRaised, VerifierUnusable
 from headrace.services.reward.framing import LENGTH, body_length, pack, unpack
-from headrace.services.reward.verdict import Invalid, Score, Verdict
 from headrace.services.reward.verifiers import to_plain
+from headrace.services.verdicts.errors import VerdictRefused, VerifierDied, VerifierRaised, VerifierUnusable
+from headrace.services.verdicts.verdict import Invalid, Score, Verdict
 
 START_TIMEOUT_S = 120.0
 """Seconds for the imports of a verifier; they do not count as time of an answer."""

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from headrace.services.options import CopyVerifier
-from headrace.services.reward.errors import RewardError, VerifierRaised
 from headrace.services.reward.isolated import Isolated
-from headrace.services.reward.verdict import Verdict
 from headrace.services.reward.verifiers import Verifier, VerifierOptions, make
+from headrace.services.verdicts.errors import RewardError, VerifierRaised
+from headrace.services.verdicts.verdict import Verdict
 
 
 class Scorer(Protocol):

@@ -4,7 +4,8 @@ RewardError
 ├── VerdictRefused      the verifier returned something that is no verdict (NaN, text, ...)
 ├── VerifierRaised      the verifier raised
 ├── VerifierDied        the verifier's process ended while it scored
-└── VerifierUnusable    the verifier cannot be made at all: a package or function that is not there
+├── VerifierUnusable    the verifier cannot be made at all: a package or function that is not there
+└── JudgeSilent         the judge's endpoint gave no reply, however often it was asked
 """
 
 from headrace.services.errors import ServiceError
@@ -28,3 +29,7 @@ class VerifierDied(RewardError):
 
 class VerifierUnusable(RewardError):
     """The verifier cannot be made at all."""
+
+
+class JudgeSilent(RewardError):
+    """The judge's endpoint gave no reply, however often it was asked."""

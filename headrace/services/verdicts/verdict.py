@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from headrace.services.reward.errors import VerdictRefused
+from headrace.services.verdicts.errors import VerdictRefused
 
 _ALLOWED = "allowed are a finite number, a dict with `reward` and other finite numbers, or None for invalid"
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from headrace.services.options import PythonVerifier, ReasoningGymData, ReasoningGymVerifier
-from headrace.services.reward.errors import VerdictRefused, VerifierDied, VerifierRaised, VerifierUnusable
 from headrace.services.reward.isolated import Isolated
-from headrace.services.reward.verdict import Invalid, Score
 from headrace.services.source.datasets import open_dataset
+from headrace.services.verdicts.errors import VerdictRefused, VerifierDied, VerifierRaised, VerifierUnusable
+from headrace.services.verdicts.verdict import Invalid, Score
 
 VERIFIER = """
 import os, re, signal, sys, time

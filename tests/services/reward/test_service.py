@@ -12,8 +12,8 @@ from headrace.services.base import Context, Flow, Output
 from headrace.services.columns import PROMPT, RESPONSE
 from headrace.services.errors import ReplicaFailed
 from headrace.services.options import CopyVerifier, PolicyOptions, PythonVerifier, RewardOptions
-from headrace.services.reward.errors import RewardError, VerifierRaised, VerifierUnusable
 from headrace.services.reward.service import Reward
+from headrace.services.verdicts.errors import RewardError, VerifierRaised, VerifierUnusable
 from headrace.transferqueue import Client, Rows, TableSpec, Task
 
 LETTERS = "#$abcdefghij"

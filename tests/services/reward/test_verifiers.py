@@ -4,10 +4,10 @@ from pathlib import Path
 import pytest
 
 from headrace.services.options import CopyVerifier, PythonVerifier, ReasoningGymData, ReasoningGymVerifier
-from headrace.services.reward.errors import VerifierUnusable
-from headrace.services.reward.verdict import Score
 from headrace.services.reward.verifiers import from_plain, make, to_plain
 from headrace.services.source.datasets import open_dataset
+from headrace.services.verdicts.errors import VerifierUnusable
+from headrace.services.verdicts.verdict import Score
 
 
 def peer_reward(completion: str, answer: str) -> float:

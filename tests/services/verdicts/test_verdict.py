@@ -4,8 +4,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from headrace.services.reward.errors import VerdictRefused
-from headrace.services.reward.verdict import Invalid, Score, judge
+from headrace.services.verdicts.errors import VerdictRefused
+from headrace.services.verdicts.verdict import Invalid, Score, judge
 
 
 @pytest.mark.parametrize(

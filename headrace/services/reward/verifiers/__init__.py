@@ -5,11 +5,11 @@ from collections.abc import Callable
 from typing import Any
 
 from headrace.services.options import CopyVerifier, PythonVerifier, ReasoningGymVerifier
-from headrace.services.reward.errors import VerifierUnusable
 from headrace.services.reward.verifiers.base import Verifier
 from headrace.services.reward.verifiers.copy import Copy
 from headrace.services.reward.verifiers.python import PythonFunction
 from headrace.services.reward.verifiers.reasoning_gym import ReasoningGym
+from headrace.services.verdicts.errors import VerifierUnusable
 
 __all__ = ["VERIFIERS", "Verifier", "from_plain", "make", "to_plain"]
 

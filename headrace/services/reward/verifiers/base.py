@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from headrace.services.reward.verdict import Verdict
+from headrace.services.verdicts.verdict import Verdict
 
 
 class Verifier(Protocol):

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from headrace.services.options import CopyVerifier
-from headrace.services.reward.verdict import Score
+from headrace.services.verdicts.verdict import Score
 
 
 class Copy:

@@ -5,8 +5,8 @@ from typing import Any
 
 from headrace.algorithms.by_path import find
 from headrace.services.options import PythonVerifier
-from headrace.services.reward.errors import VerifierUnusable
-from headrace.services.reward.verdict import Verdict, judge
+from headrace.services.verdicts.errors import VerifierUnusable
+from headrace.services.verdicts.verdict import Verdict, judge
 
 
 class PythonFunction:

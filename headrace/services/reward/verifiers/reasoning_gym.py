@@ -10,8 +10,8 @@ from typing import Any
 
 from headrace.services.jsonable import from_jsonable
 from headrace.services.options import ReasoningGymVerifier
-from headrace.services.reward.errors import VerifierUnusable
-from headrace.services.reward.verdict import Score
+from headrace.services.verdicts.errors import VerifierUnusable
+from headrace.services.verdicts.verdict import Score
 
 _TAGGED = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
 
