@@ -51,6 +51,10 @@ TRAINED = (PROMPT[0], *RESPONSE, REWARD[0])
 """What a trainer reads whatever its algorithm."""
 
 
+VALUED = (PROMPT[0], RESPONSE[0], RESPONSE[3], REWARD[0])
+"""What the trainer of a value model reads: prompt, answer, mask and reward."""
+
+
 def passed(node: str) -> str:
     """The mark of a filter, true: whoever reads from it waits for it."""
     return f"{node}_passed"

@@ -89,7 +89,15 @@ def _reward_reads(options: RewardOptions) -> Reads:
 
 
 def _trained(options: TrainerOptions) -> Reads:
-    return {**_typed(*columns.TRAINED), **{name: columns.dtype(name) for name in options.algorithm.needs()}}
+    """A value model has no log-probabilities to compare with the rollout's."""
+    usual = columns.VALUED if options.algorithm.trains_values else columns.TRAINED
+    return {**_typed(*usual), **{name: columns.dtype(name) for name in options.algorithm.needs()}}
+
+
+def _noted(options: TrainerOptions) -> Reads:
+    """What a trainer only reports."""
+    rest = [column for column in columns.TRAINED if column.name not in _trained(options)]
+    return {**_typed(*columns.REWARD[1:]), **(_typed(*rest) if options.algorithm.trains_values else {})}
 
 
 def _joined(options: JoinOptions) -> tuple[Column, ...]:
@@ -188,7 +196,7 @@ KINDS: Final[dict[str, Kind]] = {
         options=TrainerOptions,
         serves="headrace.services.trainer.service:Trainer",
         reads=_trained,
-        takes=lambda _: _typed(*columns.REWARD[1:]),
+        takes=_noted,
         task="train",
         has_policy=True,
         needs_full_group=True,

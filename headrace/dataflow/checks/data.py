@@ -8,8 +8,7 @@ from typing import Any
 
 from headrace.dataflow.language.problems import Path, Problem, listing, suggestion
 from headrace.dataflow.language.spec import GraphSpec
-from headrace.services.models import exists
-from headrace.services.models.value import fault
+from headrace.services.models import exists, fault, value
 from headrace.services.options import (
     Dataset,
     EvalOptions,
@@ -18,6 +17,7 @@ from headrace.services.options import (
     ReasoningGymVerifier,
     RewardOptions,
     SourceOptions,
+    TrainerOptions,
 )
 
 GYM_MISSING = "pip install reasoning-gym, or name another one"
@@ -25,9 +25,8 @@ GYM_MISSING = "pip install reasoning-gym, or name another one"
 
 def check_outside(spec: GraphSpec) -> Iterator[Problem]:
     """Models, data sets and verifiers that cannot be had."""
-    critics = {node.policy for node in spec.of_kind("critic").values()}
     for name, policy in spec.policies.items():
-        if reason := exists(policy.model) or (fault(policy.model) if name in critics else None):
+        if reason := exists(policy.model) or _misused(spec, name):
             wrong, _, way_out = reason.partition("; ")
             yield Problem(
                 path=("policies", name, "model"), wrong=wrong, way_out=way_out or "name another one"
@@ -38,6 +37,18 @@ def check_outside(spec: GraphSpec) -> Iterator[Problem]:
             yield from _data(options.dataset, ("nodes", name, "dataset"))
         if isinstance(options, RewardOptions | EvalOptions):
             yield from _verifier(options.verifier, ("nodes", name, "verifier"))
+
+
+def _misused(spec: GraphSpec, policy: str) -> str | None:
+    """Why a model is not what its nodes need: a language model, or one of values."""
+    users = [node for node in spec.nodes.values() if node.policy == policy]
+    valued = [
+        node.kind == "critic"
+        or (isinstance(node.options, TrainerOptions) and node.options.algorithm.trains_values)
+        for node in users
+    ]
+    model = spec.policies[policy].model
+    return (value.fault(model) if any(valued) else None) or (None if all(valued) else fault(model))
 
 
 def size_of(dataset: Dataset) -> int | None:

@@ -20,7 +20,8 @@ from headrace.dataflow.language.layer import Layer, merged, read, read_file, unr
 from headrace.dataflow.language.overrides import put, settings_of
 from headrace.dataflow.language.places import Places
 from headrace.dataflow.language.problems import GraphError, Problem
-from headrace.dataflow.language.shipped import find
+from headrace.dataflow.language.rooted import found, found_kinds
+from headrace.dataflow.language.shipped import configs, find
 from headrace.dataflow.language.spec import GraphSpec
 from headrace.dataflow.language.tree import from_tree, plain, to_tree
 
@@ -44,7 +45,8 @@ def parse(
     text: str, *, file: str = "graph", overrides: Sequence[str] = (), path: Path | None = None
 ) -> Document:
     """Parses YAML text; `file` is what places are called, `path` where what it includes is looked for: beside
-    that file, by default in the working directory. Raises GraphError."""
+    that file, by default in the working directory. Code and data that are not in the working directory are
+    taken from beside it, or from among the shipped. Raises GraphError."""
     chain = () if path is None else (path.resolve(),)
     layer = composed(read(text, file=file), folder=path.parent if path else Path.cwd(), chain=chain)
     problems: list[Problem] = []
@@ -55,9 +57,11 @@ def parse(
         overrides={at: setting.place for at, setting in placed.items()},
     )
     if not problems:
-        spec, problems = from_tree(resolved_tree(changed.tree, places), also=("include",))
+        folders = [path.parent, configs()] if path else [configs()]
+        tree = found_kinds(resolved_tree(changed.tree, places), folders)
+        spec, problems = from_tree(tree, also=("include",))
         if spec is not None:
-            return Document(spec=spec, places=places)
+            return Document(spec=found(spec, folders), places=places)
     raise GraphError(places.locate(problems))
 
 

@@ -31,15 +31,16 @@ def find(target: str) -> Path:
 
 def shipped() -> dict[str, Path]:
     """The whole dataflows, by name: those of the package, or of its repository."""
-    return {path.stem: path for path in sorted(_configs().glob("*.yaml"))}
+    return {path.stem: path for path in sorted(configs().glob("*.yaml"))}
 
 
 def fragments() -> dict[str, Path]:
     """The parts of dataflows, by the name that an `include` gives them, e.g. "fragments/copy_task"."""
-    return {f"fragments/{path.stem}": path for path in sorted(_configs().glob("fragments/*.yaml"))}
+    return {f"fragments/{path.stem}": path for path in sorted(configs().glob("fragments/*.yaml"))}
 
 
-def _configs() -> Path:
+def configs() -> Path:
+    """The folder of what is shipped."""
     package = Path(headrace.__file__).parent
     installed = package / "configs"
     return installed if installed.is_dir() else package.parent / "configs"

@@ -98,6 +98,7 @@ def _flow(spec: GraphSpec, planned: Plan, service: ServicePlan, start: Start) ->
         model=_answering_model(spec, service.table),
         no_progress_timeout_s=spec.no_progress_timeout_s,
         own_rows=table.policy is not None,
+        trainers=len(spec.of_kind("trainer")),
         barrier=_barrier(spec, service),
     )
 

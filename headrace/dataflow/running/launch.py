@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from headrace.dataflow.language.parse import to_yaml
+from headrace.dataflow.language.rooted import rooted
 from headrace.dataflow.language.spec import GraphSpec
 from headrace.dataflow.planning.cluster import this_machine
 from headrace.dataflow.planning.plan import Plan, plan
@@ -35,7 +36,6 @@ from headrace.dataflow.running.interrupts import Interrupts
 from headrace.dataflow.running.kept_queue import KeptQueue
 from headrace.dataflow.running.locks import Held, held
 from headrace.dataflow.running.observe import DirectReport, drain, observe
-from headrace.dataflow.running.rooted import rooted
 from headrace.dataflow.running.runtimes.base import QueuePlace, ReplicaDied, Runtime, RuntimeUnavailable
 from headrace.dataflow.running.shared_memory import owned_folder, root
 from headrace.dataflow.running.supervisor import Again, RoleLost, Supervisor, the_same

@@ -7,7 +7,7 @@ from headrace.algorithms.curricula.options import PythonSamplerOptions
 from headrace.algorithms.filters import ChainOptions, Overlong, PythonFilterOptions
 from headrace.algorithms.options import PythonOptions
 from headrace.dataflow.language.parse import parse
-from headrace.dataflow.running.rooted import rooted
+from headrace.dataflow.language.rooted import rooted
 from headrace.services.options import JsonlData, PythonVerifier, RewardOptions, SourceOptions, TrainerOptions
 
 GRAPH = """\

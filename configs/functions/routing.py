@@ -1,0 +1,37 @@
+"""A router sends each question to one of two specialists: one for short answers, one that costs more."""
+
+from headrace.services.branch import Parent, Prompt
+
+SHORT, LONG = "a", "b"
+"""What the router says."""
+PRICE = 0.3
+"""Of an answer by the specialist for long ones."""
+
+
+def to_short(row: Parent) -> Prompt | None:
+    return _sent(row) if row.response.text == SHORT else None
+
+
+def to_long(row: Parent) -> Prompt | None:
+    return _sent(row) if row.response.text == LONG else None
+
+
+def answered(response: str, example: dict) -> dict:
+    """The share of right places."""
+    answer = example["answer"]
+    places = sum(a == b for a, b in zip(response, answer, strict=False)) / max(len(response), len(answer))
+    return {"reward": places, "exact": float(response == answer)}
+
+
+def routed(response: str, example: dict, *, short: float | None, long: float | None) -> dict:
+    """The success of whoever was asked, less its price; nothing where nobody was."""
+    success, price = (short, 0.0) if short is not None else (long, PRICE)
+    is_long = len(example["answer"]) > 1
+    return {
+        "reward": 0.0 if success is None else max(0.0, success - price),
+        "exact": float(response == (LONG if is_long else SHORT)),
+    }
+
+
+def _sent(row: Parent) -> Prompt:
+    return Prompt(prompt=[row.prompt], example=row.example)

@@ -1,0 +1,27 @@
+"""A proposer makes words for a solver to copy; it is rewarded for those that the solver copies half of the time."""
+
+from headrace.services.branch import Parent, Prompt
+
+LETTERS = set("abcdefghij")
+
+
+def proposed(row: Parent) -> Prompt | None:
+    """The proposed word is the solver's prompt; what is no word is not passed on."""
+    word = row.response.text
+    if not word or not set(word) <= LETTERS:
+        return None
+    return Prompt(prompt=[row.response, ">"], example={"answer": word})
+
+
+def proposal(response: str, example: dict, *, success: float | None) -> dict:
+    """1 where the solver gets half of the word right, 0 where all, none, or it is no word."""
+    if success is None:
+        return {"reward": 0.0, "valid": 0.0}
+    return {"reward": 1.0 - abs(2.0 * success - 1.0), "valid": 1.0}
+
+
+def copied(response: str, example: dict) -> dict:
+    """The share of right places; `letters` is how long the proposed word is."""
+    word = example["answer"]
+    places = sum(a == b for a, b in zip(response, word, strict=False)) / max(len(response), len(word))
+    return {"reward": places, "exact": float(response == word), "letters": float(len(word))}
