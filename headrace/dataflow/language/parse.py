@@ -78,13 +78,13 @@ def from_layers(under: Layer, own: Mapping[str, Any]) -> GraphSpec:
 
 def to_yaml(spec: GraphSpec, *, resolved: bool = False) -> str:
     """YAML that parses to an equal spec; `resolved` writes every default out."""
+    return dump(escaped(to_tree(spec, resolved=resolved)))
+
+
+def dump(tree: Mapping[str, Any]) -> str:
+    """Plain values as YAML that is read back as the same."""
     return yaml.dump(
-        escaped(to_tree(spec, resolved=resolved)),
-        Dumper=_Dumper,
-        sort_keys=False,
-        allow_unicode=True,
-        default_flow_style=None,
-        width=110,
+        tree, Dumper=_Dumper, sort_keys=False, allow_unicode=True, default_flow_style=None, width=110
     )
 
 
