@@ -42,8 +42,8 @@ def test_a_shipped_dataflow_is_without_a_fault_and_has_a_plan(path: Path) -> Non
 @pytest.mark.parametrize("path", CONFIGS, ids=[path.stem for path in CONFIGS])
 def test_a_shipped_dataflow_is_named_by_its_algorithm_task_and_place(path: Path) -> None:
     spec = parse(path.read_text()).spec
-    (trainer,) = spec.of_kind("trainer").values()
-    assert path.stem.split("_")[0] == trainer.options.algorithm.kind  # pyright: ignore[reportAttributeAccessIssue]
+    algorithms = {trainer.options.algorithm.kind for trainer in spec.of_kind("trainer").values()}
+    assert path.stem.split("_")[0] in algorithms
     assert path.stem.removesuffix("_cpu").replace("_", "-") == spec.name
 
 
