@@ -5,7 +5,7 @@ What comes out is one flat layer in which every value still has the line of the 
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path as FilePath
 from typing import Any
 
@@ -50,7 +50,7 @@ def composed(layer: Layer, *, folder: FilePath, chain: tuple[FilePath, ...] = ()
     if problems:
         raise GraphError(layer.places.locate(problems))
     own = {key: value for key, value in layer.tree.items() if key != "include"}
-    return merged(under, Layer(file=layer.file, tree=own, lines=layer.lines))
+    return merged(under, replace(layer, tree=own))
 
 
 def included(
@@ -64,7 +64,9 @@ def included(
         wrong, way_out = f"the includes form a circle: {circle}", "take one of them out"
         raise GraphError(layer.places.locate([Problem(path=at, wrong=wrong, way_out=way_out)]))
     text = read_file(path, file=shown(path))
-    part = composed(read(text, file=shown(path)), folder=path.parent, chain=(*chain, path))
+    part = composed(
+        read(text, file=shown(path), folder=path.parent), folder=path.parent, chain=(*chain, path)
+    )
     part = _with_settings(part, include.set, layer, (*at, "set"), problems)
     if include.as_ is not None and not NAME.fullmatch(include.as_):
         wrong, allowed = f"got '{include.as_}'", "a letter, then letters, digits, - and _"
@@ -142,4 +144,4 @@ def _with_settings(
     for path, setting in placed.items():
         depth = len(setting.path)
         lines |= {(*path, *p[depth:]): line for p, line in layer.lines.items() if p[:depth] == setting.path}
-    return Layer(file=part.file, tree=changed.tree, lines=lines)
+    return replace(changed, lines=lines)

@@ -29,6 +29,8 @@ class Layer:
     """What its place is called in messages."""
     tree: dict[str, Any]
     lines: dict[Path, Line] = field(repr=False)
+    folders: tuple[FilePath, ...] = ()
+    """Of the files that made it, the outermost first: where code and data that it names may lie."""
 
     @property
     def places(self) -> Places:
@@ -43,8 +45,11 @@ def read_file(path: FilePath, *, file: str) -> str:
         raise _refusal(file, f"cannot be read: {error}", "give a text file in UTF-8") from error
 
 
-def read(text: str, *, file: str) -> Layer:
-    """The layer that YAML text holds. Raises GraphError for text that is not YAML or holds no mapping."""
+def read(text: str, *, file: str, folder: FilePath | None = None) -> Layer:
+    """The layer that YAML text holds; `folder`: of its file, if it has one.
+
+    Raises GraphError for text that is not YAML or holds no mapping.
+    """
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
         if not isinstance(root, yaml.MappingNode):
@@ -55,7 +60,7 @@ def read(text: str, *, file: str) -> Layer:
         raise _refusal(file + line, f"not YAML: {error.problem}", "mend the line") from error
     except yaml.YAMLError as error:
         raise _refusal(file, f"not YAML: {' '.join(str(error).split())}", "mend the text") from error
-    return Layer(file=file, tree=tree, lines=lines_of(root, file))
+    return Layer(file=file, tree=tree, lines=lines_of(root, file), folders=(folder,) if folder else ())
 
 
 def _values(text: str, root: yaml.Node, file: str) -> dict[str, Any]:
@@ -86,7 +91,12 @@ def merged(under: Layer, over: Layer) -> Layer:
     """
     replaced: set[Path] = set()
     tree = _merged(under.tree, over.tree, GraphSpec, (), replaced)
-    return Layer(file=over.file, tree=tree, lines={**without(under.lines, replaced), **over.lines})
+    return Layer(
+        file=over.file,
+        tree=tree,
+        lines={**without(under.lines, replaced), **over.lines},
+        folders=tuple(dict.fromkeys((*over.folders, *under.folders))),
+    )
 
 
 def without(lines: Mapping[Path, Line], replaced: Set[Path]) -> dict[Path, Line]:

@@ -6,7 +6,7 @@ that one node alone has. Below a node, a key that it does not have is its policy
 
 import copy
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import yaml
@@ -65,7 +65,7 @@ def put(
             placed |= dict.fromkeys(_set(tree, path, setting, problems), setting)
     lines = without(layer.lines, placed.keys())
     kept = {path: layer.lines[path] for path in placed if path in layer.lines}
-    return Layer(file=layer.file, tree=tree, lines=lines | kept), placed
+    return replace(layer, tree=tree, lines=lines | kept), placed
 
 
 def _value(text: str) -> Any:

@@ -5,6 +5,7 @@ Only what it defines is renamed: names that it refers to and leaves open are the
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from headrace.dataflow.language.layer import Layer
@@ -38,7 +39,7 @@ def renamed(layer: Layer, prefix: str) -> Layer:
         else path: line
         for path, line in layer.lines.items()
     }
-    return Layer(file=layer.file, tree=tree, lines=lines)
+    return replace(layer, tree=tree, lines=lines)
 
 
 def _member(member: Any, names: Names) -> Any:
