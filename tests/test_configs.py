@@ -48,11 +48,10 @@ def test_a_shipped_dataflow_is_named_by_its_algorithm_task_and_place(path: Path)
 
 
 @pytest.mark.parametrize("path", FRAGMENTS, ids=[path.stem for path in FRAGMENTS])
-def test_a_fragment_is_no_run_of_its_own_and_serves_more_than_one_dataflow(path: Path) -> None:
+def test_a_fragment_is_a_part_and_no_run_of_its_own(path: Path) -> None:
     fragment = yaml.safe_load(path.read_text())
+    assert fragment["nodes"]
     assert not {"name", "steps"} & set(fragment)
-    users = [config.stem for config in CONFIGS if f"fragments/{path.stem}" in config.read_text()]
-    assert len(users) > 1
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=[path.stem for path in CONFIGS])

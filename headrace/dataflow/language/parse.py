@@ -45,10 +45,13 @@ def parse(
     text: str, *, file: str = "graph", overrides: Sequence[str] = (), path: Path | None = None
 ) -> Document:
     """Parses YAML text; `file` is what places are called, `path` where what it includes is looked for: beside
-    that file, by default in the working directory. Code and data that are not in the working directory are
-    taken from beside it, or from among the shipped. Raises GraphError."""
-    chain = () if path is None else (path.resolve(),)
-    layer = composed(read(text, file=file), folder=path.parent if path else Path.cwd(), chain=chain)
+    that file, by default in the working directory. Raises GraphError.
+
+    Code and data that are not in the working directory are taken from beside the file, from beside one that
+    it includes, or from among the shipped.
+    """
+    folder, chain = (None, ()) if path is None else (path.parent, (path.resolve(),))
+    layer = composed(read(text, file=file, folder=folder), folder=folder or Path.cwd(), chain=chain)
     problems: list[Problem] = []
     changed, placed = put(layer, settings_of(overrides, problems), problems)
     places = Places(
@@ -57,11 +60,7 @@ def parse(
         overrides={at: setting.place for at, setting in placed.items()},
     )
     if not problems:
-        folders = [path.parent, configs()] if path else [configs()]
-        tree = found_kinds(resolved_tree(changed.tree, places), folders)
-        spec, problems = from_tree(tree, also=("include",))
-        if spec is not None:
-            return Document(spec=found(spec, folders), places=places)
+        return Document(spec=_typed(changed, places), places=places)
     raise GraphError(places.locate(problems))
 
 
@@ -70,10 +69,16 @@ def from_layers(under: Layer, own: Mapping[str, Any]) -> GraphSpec:
     tree = {key: plain(value) for key, value in own.items()}
     tree |= {key: {name: plain(each) for name, each in own[key].items()} for key in ("policies", "nodes")}
     layer = merged(under, Layer(file="", tree=escaped(tree), lines={}))
-    spec, problems = from_tree(resolved_tree(layer.tree, layer.places))
+    return _typed(layer, layer.places)
+
+
+def _typed(layer: Layer, places: Places) -> GraphSpec:
+    folders = (*layer.folders, configs())
+    tree = found_kinds(resolved_tree(layer.tree, places), folders)
+    spec, problems = from_tree(tree, also=("include",))
     if spec is None:
-        raise GraphError(layer.places.locate(problems))
-    return spec
+        raise GraphError(places.locate(problems))
+    return found(spec, folders)
 
 
 def to_yaml(spec: GraphSpec, *, resolved: bool = False) -> str:

@@ -250,3 +250,17 @@ def test_a_prefix_reaches_the_policies_of_a_barrier(folder: Path) -> None:
     Path("base.yaml").write_text(BASE.replace("steps: 10", "steps: 10\nbarrier: [[actor, outsider]]"))
     spec = written("include: [{graph: base.yaml, as: one}]\npolicies: {outsider: {model: tiny-copier}}").spec
     assert spec.barrier == (("one_actor", "outsider"),)
+
+
+def test_code_and_data_are_found_beside_the_file_that_names_them(folder: Path) -> None:
+    Path("parts", "mine.py").write_text("def score(response, example): return 1.0")
+    Path("parts", "data.jsonl").write_text('{"prompt": "a"}')
+    part = BASE.replace("verifier: copy", "verifier: {kind: python, function: 'mine.py:score'}")
+    part = part.replace("dataset: copy", "dataset: {kind: jsonl, path: data.jsonl}")
+    Path("parts", "part.yaml").write_text(part)
+    spec = written("include: [parts/part.yaml]").spec
+    assert spec.nodes["scores"].options.verifier.function == f"{folder}/parts/mine.py:score"
+    assert spec.nodes["prompts"].options.dataset.path == f"{folder}/parts/data.jsonl"
+    graph = Graph("base", steps=10)
+    graph.include("parts/part.yaml")
+    assert graph.spec() == spec
