@@ -3,6 +3,7 @@
 ServiceError
 ├── LifecycleError    an edge that the state machine does not have
 ├── ReplicaFailed     a replica gave up; the cause is chained
+│   └── NoWayOn       and would again: a wait ended at its deadline, or a step cannot be taken
 ├── WeightsError      weights that are not what was published
 │   └── WeightsGone   the version was pruned before it was read: ask for the newest
 ├── TransformError    a transform that cannot be called, that raised, or that gave what it did not declare
@@ -20,6 +21,10 @@ class LifecycleError(ServiceError):
 
 class ReplicaFailed(ServiceError):
     """A replica gave up; the cause is chained."""
+
+
+class NoWayOn(ReplicaFailed):
+    """A replica gave up, and another in its place would, of the same cause."""
 
 
 class WeightsError(ServiceError):

@@ -13,13 +13,16 @@ from typing import Any, cast
 
 from headrace.algorithms.by_path import find
 from headrace.services.base import Bridge, Context, Flow, Loop, Service, log_file
-from headrace.services.errors import ReplicaFailed, describe, first_error
+from headrace.services.errors import NoWayOn, ReplicaFailed, TrainingError, describe, first_error
 from headrace.services.kinds import kind_of
 from headrace.services.options import PolicyOptions, TransformOptions
 from headrace.services.replica import Replica
 from headrace.services.report import QueueReport
 from headrace.services.weights import WeightStore
-from headrace.transferqueue import Client
+from headrace.transferqueue import Client, WaitTimeout
+
+FINAL = (TrainingError, WaitTimeout)
+"""Errors that a replica in the place of one that raised them would raise again."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +70,8 @@ class Hosted:
         self._stopped = False
 
     async def run(self) -> None:
-        """Returns when the service's work is over or it was stopped; raises ReplicaFailed otherwise."""
+        """Returns when the service's work is over or it was stopped; raises ReplicaFailed otherwise, NoWayOn
+        where starting it again would not help."""
         if self._stopped:
             return
         self._task = asyncio.ensure_future(self._run())
@@ -105,7 +109,8 @@ class Hosted:
             except Exception as error:
                 cause = first_error(error)
                 log.error("%s gave up", a.replica, exc_info=cause)
-                raise ReplicaFailed(f"{a.replica}: {describe(cause)}") from cause
+                kind = NoWayOn if isinstance(cause, FINAL) else ReplicaFailed
+                raise kind(f"{a.replica}: {describe(cause)}") from cause
 
     async def _serve(self, context: Context) -> None:
         service = find(kind_of(self._assignment.kind).serves, key="kind", what="Class")()

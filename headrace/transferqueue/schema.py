@@ -170,6 +170,8 @@ class TableSpec:
     tasks: tuple[Task, ...]
     policy: str | None = None
     """Policy whose versions gate this table; None: no gate and no take rule."""
+    trains: str | None = None
+    """Policy whose versions the train task makes, where no policy gates; None: the one that gates."""
     units_per_step: int = 1
     """B: units consumed by one training step."""
     staleness: float = 0.0
@@ -211,6 +213,11 @@ class TableSpec:
     def train(self) -> Task | None:
         """The task that commits steps; None: rows leave once every task has acknowledged them."""
         return next((t for t in self.tasks if t.kind == "train"), None)
+
+    @property
+    def made_policy(self) -> str | None:
+        """The policy that comes and goes back with the train task's steps; None: none is known."""
+        return self.trains or self.policy
 
     @property
     def versions(self) -> Column | None:
@@ -307,6 +314,10 @@ class TableSpec:
             yield f"tasks {', '.join(trains)} are all of kind train; one at most"
         if self.policy is not None and not trains:
             yield f"policy {self.policy!r} gates it, but no task of kind train consumes it"
+        if self.trains is not None and not trains:
+            yield f"policy {self.trains!r} is trained on it, but no task of kind train consumes it"
+        if self.trains is not None and self.policy not in (None, self.trains):
+            yield f"policy {self.policy!r} gates it and {self.trains!r} is trained on it; they must be one"
         whole = [t.name for t in self.tasks if t.kind == "begin" and t.needs_full_group]
         if whole and self.policy is not None and not self.units_are_groups():
             yield f"begin task {whole[0]!r} needs full groups, so the train task must need them too"

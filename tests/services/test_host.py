@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from headrace.services.base import Context, Output
-from headrace.services.errors import ReplicaFailed
+from headrace.services.errors import NoWayOn, ReplicaFailed
 from headrace.services.host import Assignment, Hosted
 from headrace.services.kinds import KINDS
 from headrace.services.options import PolicyOptions
@@ -112,6 +112,21 @@ async def test_what_broke_a_replica_is_in_its_error_and_its_log_the_root_last(
         assert str(raised.value) == "double/3: OSError: disk full <- FileNotFoundError: no model"
         assert "double/3 gave up" in log(tmp_path) and "no model" in log(tmp_path)
         assert (await client.stats()).clients == 1
+
+
+class OutOfTime(Double):
+    """Waits for something that does not come."""
+
+    async def setup(self, context: Context) -> None:
+        await context.client.published("actor", after=-1, timeout_s=0.01)
+
+
+async def test_a_replica_whose_wait_ended_at_its_deadline_says_that_another_s_would(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with hosted(here("OutOfTime"), tmp_path, monkeypatch) as (replica, _):
+        with pytest.raises(NoWayOn, match="double/3: WaitTimeout: no version of policy 'actor' after -1"):
+            await replica.run()
 
 
 async def test_a_service_that_cannot_be_imported_fails_its_replica(

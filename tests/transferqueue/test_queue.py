@@ -548,6 +548,30 @@ async def test_a_trainer_that_is_done_holds_nothing_more(connect: Make, spec: Ma
     assert (table.rows, table.finished, table.trained, table.lost) == (0, 1, 0, 0)
 
 
+async def test_a_policy_that_learns_from_another_s_rows_goes_back_with_its_trainer(
+    connect: Make, spec: Make
+) -> None:
+    """No policy gates the table, yet the versions of the one that is trained on it come again."""
+    trainer, reader = await connect("t"), await connect("r")
+    await trainer.create(spec(policy=None, trains="critic", rewindable=True))
+    for version in range(3):
+        await trainer.publish("critic", version, f"checksum {version}")
+        if version < 2:
+            await trainer.commit("learn", version, [])
+    await trainer.rewind("learn", 1)
+    with pytest.raises(WaitTimeout, match="its trainer went back and has published none since"):
+        await reader.published("critic", after=0, timeout_s=0.01)
+    assert await trainer.publish("critic", 1, "checksum 1") is None
+    await trainer.commit("learn", 1, [])
+    assert await trainer.publish("critic", 2, "another") == 0
+    assert (await reader.published("critic", after=1, timeout_s=5)).timeline == 1
+
+
+def test_a_table_is_gated_by_the_policy_that_is_trained_on_it(spec: Make) -> None:
+    with pytest.raises(SchemaError, match="policy 'actor' gates it and 'critic' is trained on it; they must"):
+        spec(trains="critic")
+
+
 def solved_and_judged() -> tuple[TableSpec, TableSpec]:
     """Rows of which each has a group in the second table, whose join owes the first a verdict."""
     x, verdict = Column(name="x", dtype="int32"), Column(name="verdict", dtype="float64")

@@ -202,6 +202,7 @@ def _table(spec: GraphSpec, table: str, batch: StepPlan) -> TableSpec:
             *feedback,
         ),
         policy=_gated_by(spec, table),
+        trains=None if _gated_by(spec, table) else _trained_on(spec, table),
         units_per_step=batch.prompts_per_step,
         staleness=table_staleness(spec, table),
         max_rows=batch.max_rows,
@@ -217,6 +218,10 @@ def _gated_by(spec: GraphSpec, table: str) -> str | None:
         {spec.nodes[name].policy for name in members(spec, table, kind)} for kind in ("rollout", "trainer")
     )
     return next(iter(rollouts & trainers), None)
+
+
+def _trained_on(spec: GraphSpec, table: str) -> str | None:
+    return next((spec.nodes[name].policy for name in members(spec, table, "trainer")), None)
 
 
 def origin(spec: GraphSpec, table: str) -> Origin | None:

@@ -43,7 +43,7 @@ from headrace.services.errors import ReplicaFailed, describe
 from headrace.services.host import Assignment
 from headrace.services.report import TABLE
 from headrace.services.trainer.checkpoint import newest
-from headrace.transferqueue import Client, QueueError, TableStats
+from headrace.transferqueue import Client, QueueError, Refused, TableStats
 
 Status = Literal["completed", "failed", "interrupted"]
 
@@ -229,15 +229,18 @@ class Launch:
             if assignment.kind == "trainer":
                 await client.rewind(assignment.node, assignment.flow.first_step)
 
-    def _again(self, assignment: Assignment, client: Client) -> Again | None:
+    def _again(self, assignment: Assignment, client: Client) -> Again:
         """How a replica is replaced; a trainer needs the rows of the steps since its checkpoint."""
-        if assignment.kind != "trainer":
-            return the_same
-        return partial(self._trainer_again, client) if self._spec.queue.durable else None
+        return partial(self._trainer_again, client) if assignment.kind == "trainer" else the_same
 
-    async def _trainer_again(self, client: Client, died: Assignment) -> Assignment:
+    async def _trainer_again(self, client: Client, died: Assignment) -> Assignment | None:
+        """A queue in memory has the rows of no step that was committed, so that none may be lacking."""
         start = self._start(died.policy_name)
-        await client.rewind(died.node, start.step)
+        try:
+            await client.rewind(died.node, start.step)
+        except Refused as refused:
+            self._report.event("not_rewound", replica=died.replica, step=start.step, reason=str(refused))
+            return None
         self._report.event("rewound", replica=died.replica, step=start.step)
         return replace(died, flow=replace(died.flow, first_step=start.step), resume=start.checkpoint)
 

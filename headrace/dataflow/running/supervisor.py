@@ -2,7 +2,8 @@
 
     started ─► served ─► over                        its work is done, or it was stopped
        ▲          └─► gave up or died ─► leases back ─► back-off ─┐
-       └──────────────────────────────────────────────────────────┘   at most `max_restarts` times in a row
+       └──────────────────────────────────────────────────────────┘   at most `max_restarts` times in a row,
+                                                                      and not where it would end the same way
 
 Invariant: a dead replica's leases are back in the queue before its replacement starts. A run goes on while
 each role has a replica left; a role that lost its last raises RoleLost with the cause.
@@ -15,7 +16,7 @@ from collections.abc import Awaitable, Callable
 
 from headrace.dataflow.running.runtimes.base import Handle, ReplicaDied, Runtime
 from headrace.services.base import Report
-from headrace.services.errors import ReplicaFailed
+from headrace.services.errors import NoWayOn, ReplicaFailed
 from headrace.services.host import Assignment
 from headrace.transferqueue import Client
 
@@ -25,8 +26,9 @@ STEADY_AFTER_S = 60.0
 """A replica that lived this long starts its count of restarts anew."""
 STOP_TIMEOUT_S = 30.0
 
-Again = Callable[[Assignment], Awaitable[Assignment]]
-"""What a replacement is told, given what the replica was told that died; asked once its leases are back."""
+Again = Callable[[Assignment], Awaitable[Assignment | None]]
+"""What a replacement is told, given what the replica was told that died; asked once its leases are back.
+None: nothing can take its place."""
 
 
 async def the_same(assignment: Assignment) -> Assignment:
@@ -56,8 +58,8 @@ class Supervisor:
         self._left: Counter[str] = Counter()
         self._stopping = False
 
-    def keep(self, assignment: Assignment, *, again: Again | None = the_same) -> asyncio.Task[None]:
-        """Starts a replica; the task ends when its work is over. `again` None: it is not restarted.
+    def keep(self, assignment: Assignment, *, again: Again = the_same) -> asyncio.Task[None]:
+        """Starts a replica; the task ends when its work is over.
 
         The task raises RoleLost when its role has no way to go on, QueueError when the queue is gone.
         """
@@ -83,7 +85,7 @@ class Supervisor:
                 self._kept[replica].cancel()
         await asyncio.gather(*self._kept.values(), return_exceptions=True)
 
-    async def _keep(self, assignment: Assignment, again: Again | None) -> None:
+    async def _keep(self, assignment: Assignment, again: Again) -> None:
         failures = restarts = 0
         while not self._stopping:
             started = time.monotonic()
@@ -95,12 +97,19 @@ class Supervisor:
                 await self._mourn(assignment, error)
                 if self._stopping:
                     return
-                if again is None or failures > self._max_restarts:
+                told = None if isinstance(error, NoWayOn) else await self._again(assignment, again, failures)
+                if told is None:
                     self._give_up(assignment, failures, error)
                     return
-            await asyncio.sleep(backoff_s(failures))
-            assignment = await again(assignment)
+            assignment = told
             restarts += 1
+
+    async def _again(self, died: Assignment, again: Again, failures: int) -> Assignment | None:
+        """What the replacement is told, once it is time for it; None: there is none."""
+        if failures > self._max_restarts:
+            return None
+        await asyncio.sleep(backoff_s(failures))
+        return await again(died)
 
     async def _live(self, assignment: Assignment, restarts: int) -> None:
         handle = await self._runtime.start(assignment)

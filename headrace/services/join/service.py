@@ -3,7 +3,8 @@
     lease whole groups ─► reduce the rows of each parent ─► put into the parent's row ─► ack
 
 A branch before a join makes one prompt of a row, so that a group is all that came of it. Invariant: a group
-is acknowledged after its parent's column is written, or once the parent has left its table.
+is acknowledged after its parent's column is written, or once the parent has left its table. What was written
+first stands: a group that comes again, after a lease that was lost, may have fewer rows than it had.
 """
 
 from collections import defaultdict
@@ -15,7 +16,7 @@ import numpy as np
 from headrace.services.base import Bridge, Context, Output
 from headrace.services.columns import joined
 from headrace.services.options import JoinOptions
-from headrace.transferqueue import Rows, RowsGone
+from headrace.transferqueue import Rows, RowsGone, WriteConflict
 
 REDUCE: Final[Mapping[str, Callable[[np.ndarray], np.floating[Any]]]] = {
     "mean": np.mean,
@@ -61,12 +62,12 @@ class Join:
         uids, numbers = np.array(list(values), dtype=np.int64), np.array(list(values.values()))
         try:
             await self._context.client.put(self._bridge.table, uids, {column: numbers})
-        except RowsGone:
+        except (RowsGone, WriteConflict):
             await self._write_each(values)
 
     async def _write_each(self, values: Mapping[int, float]) -> None:
-        """Where some of the parents have left: the others get theirs."""
-        gone: list[int] = []
+        """Where some of the parents have left, or have theirs: the others get what is theirs."""
+        gone, known = 0, 0
         for uid, value in values.items():
             try:
                 row = np.array([uid], dtype=np.int64)
@@ -74,9 +75,11 @@ class Join:
                     self._bridge.table, row, {self._options.column: np.array([value])}
                 )
             except RowsGone:
-                gone.append(uid)
-        if gone:
-            self._context.report.event("parents_gone", table=self._bridge.table, rows=len(gone))
+                gone += 1
+            except WriteConflict:
+                known += 1
+        if gone or known:
+            self._context.report.event("not_joined", table=self._bridge.table, gone=gone, joined_before=known)
 
     async def close(self) -> None:
         """Holds nothing."""

@@ -237,8 +237,8 @@ def rewind(hub: Hub, call: Call) -> Body:
     task, step = call.arguments.text("task"), call.arguments.integer("step")
     table = hub.table_of(task)
     rewinding.rewind(table, task, step)
-    if table.spec.policy in hub.policies:
-        hub.policies[table.spec.policy].rewind(step)
+    if table.spec.made_policy in hub.policies:
+        hub.policies[table.spec.made_policy].rewind(step)
     return {}
 
 
@@ -246,8 +246,8 @@ def checkpointed(hub: Hub, call: Call) -> Body:
     task, step = call.arguments.text("task"), call.arguments.integer("step")
     table = hub.table_of(task)
     rewinding.checkpointed(table, task, step)
-    if table.spec.policy in hub.policies:
-        hub.policies[table.spec.policy].cover(step)
+    if table.spec.made_policy in hub.policies:
+        hub.policies[table.spec.made_policy].cover(step)
     return {}
 
 

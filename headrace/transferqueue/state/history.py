@@ -35,7 +35,7 @@ class History:
     def add(self, step: int, rows: list[Row], *, task: int) -> None:
         """The rows of a step, while the train task of this index still holds them."""
         leases = [row.leases[task].id for row in rows]
-        following = [*leases[1:], 0]
+        following = [*leases, 0][1:]
         cuts = zip(rows, leases, following, strict=True)
         ends = {row.uid for row, lease, next_lease in cuts if lease != next_lease}
         self._again.pop(step, None)

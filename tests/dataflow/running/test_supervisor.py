@@ -11,7 +11,7 @@ import pytest
 from headrace.dataflow.running import supervisor as supervision
 from headrace.dataflow.running.runtimes.base import Handle, ReplicaDied
 from headrace.dataflow.running.supervisor import RoleLost, Supervisor, backoff_s
-from headrace.services.errors import ReplicaFailed
+from headrace.services.errors import NoWayOn, ReplicaFailed
 from headrace.services.host import Assignment
 from headrace.services.options import PolicyOptions
 from headrace.transferqueue import Client, ControllerUnreachable
@@ -171,10 +171,21 @@ async def test_one_replica_of_two_that_is_lost_leaves_the_run_going(diary: list[
     assert other.exception() is None
 
 
+async def nobody(died: Assignment) -> Assignment | None:
+    """Nothing can take its place."""
+
+
+async def test_a_replica_that_would_fail_again_is_not_restarted(diary: list[str]) -> None:
+    kept, _ = supervisor(diary, answers_0=[NoWayOn("answers/0: WaitTimeout: nobody published")])
+    with pytest.raises(RoleLost, match=r"answers/0 failed 1 time.*nobody published"):
+        await kept.keep(assignment())
+    assert diary == ["start answers/0", "evict answers/0"]
+
+
 async def test_a_service_that_cannot_come_again_is_not_restarted(diary: list[str]) -> None:
     kept, _ = supervisor(diary, learn_0=[DIED])
     with pytest.raises(RoleLost, match=r"'learn' \(trainer\) has no replica left: learn/0 failed 1 time"):
-        await kept.keep(assignment(kind="trainer", node="learn"), again=None)
+        await kept.keep(assignment(kind="trainer", node="learn"), again=nobody)
     assert diary == ["start learn/0", "evict learn/0"]
 
 

@@ -203,7 +203,7 @@ async def _result(reference: Any, name: str) -> Any:
     except RayTaskError as error:
         cause = error.cause if isinstance(error.cause, Exception) else error
         if isinstance(cause, ReplicaFailed):
-            raise ReplicaFailed(str(cause)) from None
+            raise type(cause)(str(cause)) from None
         raise ReplicaFailed(f"{name}: {type(cause).__name__}: {_first_line(cause)}") from error
     except RayError as error:
         raise ReplicaFailed(f"{name}: {type(error).__name__}: {_first_line(error)}") from error
