@@ -1,14 +1,13 @@
 """A misspelt key, anywhere: one letter dropped, doubled or swapped with the next, and the key is named."""
 
-import copy
 from collections.abc import Iterator
 from typing import Any, get_origin
 
 from headrace.dataflow.language.parse import load
-from headrace.dataflow.language.problems import Path
+from headrace.dataflow.language.problems import Path, Problem
 from headrace.dataflow.language.shipped import shipped
 from headrace.dataflow.language.spec import GraphSpec
-from headrace.dataflow.language.tree import from_tree, to_tree
+from headrace.dataflow.language.tree import from_tree, node_from_tree, policy_from_tree, to_tree
 from headrace.dataflow.language.typed import type_below
 
 
@@ -32,14 +31,25 @@ def keys_of(tree: dict[str, Any], seen: set[Any], kind: Any = GraphSpec, path: P
 
 
 def renamed(tree: dict[str, Any], path: Path, name: str) -> tuple[dict[str, Any], list[str]]:
-    """A copy with another name for the key at `path`, and the keys beside it."""
-    whole = copy.deepcopy(tree)
-    at = whole
-    for key in path[:-1]:
-        at = at[key]
-    beside = [key for key in at if key != path[-1]]
-    at[name] = at.pop(path[-1])
-    return whole, beside
+    """The graph with another name for the key at `path`, and the keys beside it."""
+    key, *below = path
+    if below:
+        changed, beside = renamed(tree[key], tuple(below), name)
+        return {**tree, key: changed}, beside
+    beside = [each for each in tree if each != key]
+    return {**{each: tree[each] for each in beside}, name: tree[key]}, beside
+
+
+def problems_of(tree: dict[str, Any], path: Path) -> list[Problem]:
+    """What is wrong with the graph: with the one node or policy where the path leads into one."""
+    problems: list[Problem] = []
+    if len(path) > 2 and path[0] in MAKE:
+        MAKE[path[0]](tree[path[0]][path[1]], path[:2], problems)
+        return problems
+    return from_tree(tree)[1]
+
+
+MAKE = {"nodes": node_from_tree, "policies": policy_from_tree}
 
 
 def test_a_misspelt_key_names_the_one_that_was_meant() -> None:
@@ -51,7 +61,7 @@ def test_a_misspelt_key_names_the_one_that_was_meant() -> None:
                 misspelt, beside = renamed(tree, path, name)
                 as_well = [key for key in beside if name in misspellings(key)]
                 meant = [f"did you mean '{key}'?" for key in (path[-1], *as_well)]
-                said = [p.way_out for p in from_tree(misspelt)[1] if p.path == (*path[:-1], name)]
+                said = [p.way_out for p in problems_of(misspelt, path) if p.path == (*path[:-1], name)]
                 assert name in beside or any(way_out in meant for way_out in said), (path, name, said)
                 tried += 1
     assert tried > 3000
