@@ -1,4 +1,4 @@
-"""Paths that a user may set: of a class or function of the user's own, and of a file of data.
+"""Paths that a user may set: of a class or function of the user's own, of data, and of a folder to write to.
 
 A Python file is loaded as a module of its own that can import its neighbours, as it could when run as a
 script.
@@ -17,26 +17,33 @@ from typing import Annotated, Any, Literal
 class Place:
     """Marks an option as a path, so that it is checked and made absolute wherever it stands."""
 
-    what: Literal["class", "function", "file"]
+    what: Literal["class", "function", "file", "folder"]
 
     def holds(self, value: str) -> bool:
         """Whether the text has the form of such a path."""
         place, _, name = value.rpartition(":")
-        return self.what == "file" or bool(place and name.isidentifier())
+        return self.is_data or bool(place and name.isidentifier())
 
     def file(self, value: str) -> str | None:
-        """The file that it names; None: a module."""
-        place = value if self.what == "file" else value.rpartition(":")[0]
-        return place if self.what == "file" or place.endswith(".py") else None
+        """The file or folder that it names; None: a module."""
+        place = value if self.is_data else value.rpartition(":")[0]
+        return place if self.is_data or place.endswith(".py") else None
+
+    @property
+    def is_data(self) -> bool:
+        """Whether it is no code."""
+        return self.what in ("file", "folder")
 
     def __str__(self) -> str:
         name = self.what.title() if self.what == "class" else self.what
-        return "a path" if self.what == "file" else f"module:{name}, or path/to/file.py:{name}"
+        return "a path" if self.is_data else f"module:{name}, or path/to/file.py:{name}"
 
 
 ClassPath = Annotated[str, Place("class")]
 FunctionPath = Annotated[str, Place("function")]
 FilePath = Annotated[str, Place("file")]
+FolderPath = Annotated[str, Place("folder")]
+"""Of one that is made where it is not there."""
 
 
 def find(path: str, *, key: str, what: str) -> Any:

@@ -126,7 +126,7 @@ class _Writer:
             bounds = {name: getattr(mark, side) for side, name in _BOUNDS if getattr(mark, side) is not None}
             pattern = f"^(inf|infinity)$|{INTERPOLATION}" if mark.infinite else INTERPOLATION
             return {**made, **bounds, "pattern": pattern}
-        if isinstance(mark, Place) and mark.what != "file":
+        if isinstance(mark, Place) and not mark.is_data:
             return {**made, "pattern": f"{CODE_PATH}|{INTERPOLATION}"}
         return made
 

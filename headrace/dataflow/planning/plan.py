@@ -13,7 +13,15 @@ from typing import Any
 from headrace.dataflow.language.spec import GraphSpec, NodeKind, NodeOptions, NodeSpec
 from headrace.dataflow.planning.arithmetic import StepPlan, step_plan, table_staleness
 from headrace.dataflow.planning.cluster import Cluster
-from headrace.dataflow.planning.roles import copies, fused, held_columns, leased_columns, marks, writes
+from headrace.dataflow.planning.roles import (
+    copies,
+    fused,
+    held_columns,
+    leased_columns,
+    marks,
+    resolved,
+    writes,
+)
 from headrace.dataflow.planning.topology import (
     leased_table,
     members,
@@ -169,7 +177,7 @@ def _service(spec: GraphSpec, name: str, cluster: Cluster) -> ServicePlan:
         threads=node.options.threads or threads(spec, node, cluster.cores),
         cpus=node.options.cpus,
         gpus=node.options.gpus,
-        options=node.options,
+        options=resolved(spec, name),
     )
 
 

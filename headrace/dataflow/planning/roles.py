@@ -4,8 +4,9 @@ Beside those of the services there are marks, of filters and joins; see `service
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 
-from headrace.dataflow.language.spec import GraphSpec
+from headrace.dataflow.language.spec import GraphSpec, NodeOptions
 from headrace.dataflow.planning.topology import (
     leased_table,
     members,
@@ -14,9 +15,10 @@ from headrace.dataflow.planning.topology import (
     tables,
     upstream,
 )
-from headrace.services.columns import PROMPT, RESPONSE, joined, passed
+from headrace.services.columns import joined, passed
 from headrace.services.kinds import KINDS, Reads, kind_of
 from headrace.services.options import BranchOptions, SinkOptions
+from headrace.services.texts import TEXTS
 from headrace.transferqueue.schema import Column
 
 
@@ -30,12 +32,20 @@ def marks(spec: GraphSpec, name: str) -> tuple[Column, ...]:
 def reads(spec: GraphSpec, name: str) -> Reads:
     """Columns without which a node gets no row, those of transforms included."""
     node = spec.nodes[name]
-    wanted = dict(kind_of(node.kind).reads(node.options))
-    if isinstance(node.options, SinkOptions) and not node.options.columns:
-        wanted |= _everything(spec, name)
+    wanted = dict(kind_of(node.kind).reads(resolved(spec, name)))
     if copies(spec, name):
         wanted |= _asked_below(spec, name)
     return wanted
+
+
+def resolved(spec: GraphSpec, name: str) -> NodeOptions:
+    """A node's options with what the graph says: a sink that names no columns keeps all that its inputs
+    write, beside the texts."""
+    options = spec.nodes[name].options
+    if not isinstance(options, SinkOptions) or options.columns:
+        return options
+    written = (column.name for each in spec.nodes[name].inputs for column in writes(spec, each))
+    return replace(options, columns=tuple(dict.fromkeys((*TEXTS, *written))))
 
 
 def may_read(spec: GraphSpec, name: str) -> Reads:
@@ -123,13 +133,6 @@ def waits_for(spec: GraphSpec, name: str) -> tuple[str, ...]:
 
 def _filters(spec: GraphSpec, name: str, table: str | None) -> bool:
     return spec.nodes[name].kind == "filter" and table_of(spec, name) == table
-
-
-def _everything(spec: GraphSpec, name: str) -> Reads:
-    """What a sink keeps where it names no columns: the texts' ids and all that its inputs write."""
-    inputs = spec.nodes[name].inputs
-    texts = (PROMPT[0], RESPONSE[0])
-    return {c.name: c.dtype for c in (*texts, *(c for each in inputs for c in writes(spec, each)))}
 
 
 def _asked_below(spec: GraphSpec, branch: str) -> Reads:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from headrace.algorithms.bounds import Count
-from headrace.algorithms.by_path import FunctionPath
+from headrace.algorithms.by_path import FolderPath, FunctionPath
 from headrace.services.options.placed import Placed
 from headrace.transferqueue.schema import Dtype
 
@@ -40,7 +40,7 @@ class SinkOptions(Placed):
     columns: tuple[str, ...] = ()
     """What is kept: columns, or the texts `prompt` and `response`; none: the texts and every column that its
     inputs write."""
-    directory: str | None = None
-    """Folder of the files; None: `sinks/<node>` of the run's directory."""
+    directory: FolderPath | None = None
+    """Folder of the files, for this node of this run alone; None: `sinks/<node>` of the run's directory."""
     rows_per_file: Count = 4096
-    """Rows after which a file is closed; a file that is there is whole."""
+    """Rows after which the next file begins. A file that is there is whole; the last is made at the end."""

@@ -1,0 +1,1 @@
+"""Sink: keeps the rows that pass in files."""
