@@ -9,7 +9,8 @@ from headrace.dataflow.check import check
 from headrace.dataflow.language.parse import parse
 from headrace.dataflow.language.shipped import fragments, shipped
 from headrace.dataflow.planning.cluster import Cluster
-from headrace.dataflow.planning.draw import draw_text
+from headrace.dataflow.planning.draw import draw_mermaid, draw_text
+from headrace.dataflow.planning.drawing.svg import draw_svg
 from headrace.dataflow.planning.plan import plan
 
 CONFIGS = sorted((Path(__file__).parent.parent / "configs").glob("*.yaml"))
@@ -36,7 +37,8 @@ def test_a_shipped_dataflow_is_without_a_fault_and_has_a_plan(path: Path) -> Non
     ]
     assert wrong == []
     assert {service.node for service in plan(spec, machine).services} == set(spec.nodes)
-    assert all(name in draw_text(spec) for name in spec.nodes)
+    drawn = (draw_text(spec), draw_mermaid(spec), draw_svg(spec))
+    assert all(name in text for text in drawn for name in spec.nodes)
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=[path.stem for path in CONFIGS])

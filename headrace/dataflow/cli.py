@@ -41,6 +41,11 @@ class RuntimeChoice(Enum):
 class Format(Enum):
     text = "text"
     mermaid = "mermaid"
+    svg = "svg"
+
+
+FORMATS = {".svg": Format.svg, ".mmd": Format.mermaid}
+"""What the name of a file says of its format."""
 
 
 Target = Annotated[
@@ -139,17 +144,29 @@ def plan(target: Target, overrides: Overrides = None, as_json: AsJson = False) -
 def draw(
     target: Target,
     overrides: Overrides = None,
-    format: Annotated[Format, typer.Option(help="Text for the terminal, or a Mermaid chart.")] = Format.text,
+    format: Annotated[
+        Format | None,
+        typer.Option(help="Text for the terminal, a Mermaid chart or an SVG; by default as --output ends."),
+    ] = None,
+    output: Annotated[Path | None, typer.Option(help="Write it into this file.")] = None,
 ) -> None:
     """Draw a dataflow."""
     from headrace.dataflow.check import check_structure
     from headrace.dataflow.language.parse import load
     from headrace.dataflow.planning.draw import draw_mermaid, draw_text
+    from headrace.dataflow.planning.drawing.svg import draw_svg
 
     document = load(target, overrides or [])
     if problems := errors(check_structure(document.spec)):
         raise GraphError(document.places.locate(problems))
-    typer.echo(draw_text(document.spec) if format is Format.text else draw_mermaid(document.spec))
+    drawn = {Format.text: draw_text, Format.mermaid: draw_mermaid, Format.svg: draw_svg}
+    named = FORMATS.get(output.suffix, Format.text) if output is not None else Format.text
+    text = drawn[format or named](document.spec).rstrip("\n")
+    if output is None:
+        typer.echo(text)
+    else:
+        output.write_text(f"{text}\n", encoding="utf-8")
+        typer.echo(output)
 
 
 @app.command()

@@ -6,10 +6,12 @@ from typing import Any
 import pytest
 import yaml
 
-from headrace.dataflow.check import check
+from headrace.dataflow.check import check, check_structure
 from headrace.dataflow.language.parse import parse
-from headrace.dataflow.language.problems import GraphError
+from headrace.dataflow.language.problems import GraphError, errors
 from headrace.dataflow.planning.cluster import Cluster
+from headrace.dataflow.planning.draw import draw_mermaid, draw_text
+from headrace.dataflow.planning.drawing.svg import draw_svg
 
 GOOD = """\
 name: copy
@@ -47,6 +49,17 @@ def test_a_broken_graph_is_told_in_full(broken: dict[str, Any], monkeypatch: pyt
     old, new = broken.get("replace", GOOD), broken.get("by", GOOD)
     assert GOOD.count(old) == 1
     assert problems_of(GOOD.replace(old, new), *broken.get("overrides", ())) == broken["messages"]
+
+
+@pytest.mark.parametrize("broken", BROKEN, ids=[broken["case"] for broken in BROKEN])
+def test_a_graph_whose_structure_is_whole_is_drawn_with_its_other_faults(broken: dict[str, Any]) -> None:
+    old, new = broken.get("replace", GOOD), broken.get("by", GOOD)
+    try:
+        spec = parse(GOOD.replace(old, new), overrides=broken.get("overrides", ())).spec
+    except GraphError:
+        return
+    if not errors(check_structure(spec)):
+        assert all(draw(spec) for draw in (draw_text, draw_mermaid, draw_svg))
 
 
 def test_a_name_of_a_node_and_a_policy_has_to_be_told_apart() -> None:

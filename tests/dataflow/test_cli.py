@@ -90,7 +90,17 @@ def test_plan_tells_people_the_arithmetic_and_the_rates(
 
 def test_draw_makes_a_mermaid_chart(graph: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["draw", graph, "--format", "mermaid"]) == 0
-    assert capsys.readouterr().out.startswith("flowchart LR\n")
+    assert capsys.readouterr().out.startswith("flowchart TB\n")
+
+
+def test_draw_writes_the_format_that_the_name_of_the_file_says(
+    graph: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    beginnings = {"g.svg": "<svg ", "g.mmd": "flowchart TB", "g.txt": "prompts  (source copy"}
+    for name, beginning in beginnings.items():
+        assert main(["draw", graph, "--output", str(tmp_path / name)]) == 0
+        assert capsys.readouterr().out == f"{tmp_path / name}\n"
+        assert (tmp_path / name).read_text(encoding="utf-8").startswith(beginning)
 
 
 def test_keys_tell_type_bounds_default_and_meaning(capsys: pytest.CaptureFixture[str]) -> None:

@@ -74,11 +74,13 @@ def test_a_graph_is_a_mermaid_chart() -> None:
     assert (
         draw_mermaid(copy_graph().spec())
         == """\
-flowchart LR
-    prompts[("prompts<br/>source copy, 8 samples per prompt")]
-    answers["answers<br/>rollout actor, torch engine, 2 replicas"]
-    scores["scores<br/>reward copy"]
-    learn["learn<br/>trainer actor, grpo, 16 prompts per step"]
+flowchart TB
+    subgraph table_prompts["prompts: 16 x 8 rows a step, trains actor"]
+        prompts[("prompts<br/>source copy, 8 samples per prompt")]
+        answers["answers<br/>rollout actor, torch engine, 2 replicas"]
+        scores["scores<br/>reward copy"]
+        learn["learn<br/>trainer actor, grpo, 16 prompts per step"]
+    end
     prompts --> answers
     answers --> scores
     answers --> learn

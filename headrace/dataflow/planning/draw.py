@@ -1,21 +1,21 @@
-"""A graph as a picture: a tree of text for the terminal, or a Mermaid flow chart.
+"""A graph as text: a tree for the terminal, or a Mermaid flow chart; `drawing/svg.py` makes the picture.
 
 Every edge is drawn once. In the tree a node hangs in full under the last of its inputs and as a bare name
 under the others.
 """
 
-from headrace.dataflow.language.spec import GraphSpec, NodeSpec
+import textwrap
+from collections.abc import Iterator
+
+from headrace.dataflow.language.spec import GraphSpec
+from headrace.dataflow.planning.describe import describe
+from headrace.dataflow.planning.drawing.picture import BESIDE, Box, Picture, picture
+from headrace.dataflow.planning.roles import fused
 from headrace.dataflow.planning.topology import order, weight_edges
-from headrace.services.options import (
-    BranchOptions,
-    EvalOptions,
-    JoinOptions,
-    RewardOptions,
-    RolloutOptions,
-    SourceOptions,
-    TrainerOptions,
-    TransformOptions,
-)
+from headrace.services.kinds import kind_of
+
+WIDTH = 100
+"""Columns of a terminal that a tree fits, but for single words that are longer."""
 
 
 def draw_text(spec: GraphSpec) -> str:
@@ -24,56 +24,58 @@ def draw_text(spec: GraphSpec) -> str:
     lines: list[str] = []
     for name, node in spec.nodes.items():
         if not node.inputs:
-            lines += [_line(name, node), *_branches(spec, name, place)]
+            lines += [*_lines(spec, name, "", ""), *_branches(spec, name, place)]
     lines += [f"{trainer} ~~ weights of {policy} ~~> {to}" for trainer, policy, to in weight_edges(spec)]
     return "\n".join(lines)
 
 
 def draw_mermaid(spec: GraphSpec) -> str:
-    """The graph as a Mermaid flow chart; dotted edges carry weights."""
-    lines = ["flowchart LR"]
-    for name, node in spec.nodes.items():
-        opening, closing = ("[(", ")]") if node.kind == "source" else ("[", "]")
-        lines.append(f'    {name}{opening}"{name}<br/>{describe(node)}"{closing}')
-    lines += [f"    {source} --> {name}" for name, node in spec.nodes.items() for source in node.inputs]
-    lines += [
-        f'    {trainer} -. "weights of {policy}" .-> {to}' for trainer, policy, to in weight_edges(spec)
-    ]
-    return "\n".join(lines)
+    """The graph as a Mermaid flow chart: a subgraph for each table; dotted edges carry weights."""
+    shown = picture(spec)
+    lines = ["flowchart TB"]
+    for lane in shown.lanes:
+        boxes = [_mermaid_box(box) for box in shown.boxes if box.lane == lane]
+        if lane == BESIDE:
+            lines += [f"    {box}" for box in boxes]
+        else:
+            lines += [f'    subgraph table_{lane}["{lane}: {shown.lanes[lane]}"]']
+            lines += [*(f"        {box}" for box in boxes), "    end"]
+    return "\n".join([*lines, *_mermaid_edges(shown)])
 
 
-def describe(node: NodeSpec) -> str:
-    """What a node does, in a few words."""
-    options = node.options
-    match options:
-        case SourceOptions():
-            what = f"source {options.dataset.kind}, {options.samples_per_prompt} samples per prompt"
-            if not options.is_fixed_order():
-                what += f", drawn by {options.sampler.kind}, budget {options.budget.kind}"
-        case RolloutOptions():
-            what = f"rollout {node.policy}, {options.engine} engine"
-        case RewardOptions():
-            what = f"reward {options.verifier.kind}"
-        case TrainerOptions():
-            batch = f"{options.prompts_per_step} prompts per step"
-            what = f"trainer {node.policy}, {options.algorithm.kind}, {batch}"
-        case BranchOptions(function=None):
-            what = "branch, rows as they are"
-        case BranchOptions():
-            what = f"branch by {options.function}, {options.samples_per_prompt} samples per prompt"
-        case JoinOptions():
-            what = f"join, {options.reduce} of {options.of} as {options.column}"
-        case TransformOptions():
-            return f"transform by {options.function}"
-        case EvalOptions():
-            what = f"eval {node.policy}, {options.prompts} prompts every {options.every} versions"
-        case _:
-            what = f"{node.kind} {node.policy}" if node.policy else node.kind
-    return what if options.replicas == 1 else f"{what}, {options.replicas} replicas"
+def _mermaid_box(box: Box) -> str:
+    opening, closing = ("[(", ")]") if box.kind == "source" else ("[", "]")
+    within = "".join(f"<br/>ƒ {name}" for name in box.fused)
+    return f'{_id(box.name)}{opening}"{box.name}<br/>{box.text}{within}"{closing}'
 
 
-def _line(name: str, node: NodeSpec) -> str:
-    return f"{name}  ({describe(node)})"
+def _mermaid_edges(shown: Picture) -> Iterator[str]:
+    for flow in shown.flows:
+        yield f"    {_id(flow.source)} --> {_id(flow.target)}"
+    for supply in shown.supplies:
+        said = f'"weights of {supply.policy}"'
+        yield f"    {_id(supply.trainer)} -. {said} .-> {_id(supply.reader)}"
+
+
+def _id(name: str) -> str:
+    """`end` is a word of Mermaid's own, and an `o` or `x` after an arrow is its head."""
+    return f"node_{name}" if name == "end" or name[0] in "ox" else name
+
+
+def _lines(spec: GraphSpec, name: str, first: str, rest: str) -> list[str]:
+    node = spec.nodes[name]
+    what = describe(node)
+    if not kind_of(node.kind).is_service:
+        homes = ", ".join(other for other in order(spec) if name in fused(spec, other))
+        what += f", within {homes}" if homes else ""
+    return textwrap.wrap(
+        f"{name}  ({what})",
+        WIDTH,
+        initial_indent=first,
+        subsequent_indent=f"{rest}{' ' * (len(name) + 3)}",
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def _branches(spec: GraphSpec, name: str, place: dict[str, int], indent: str = "") -> list[str]:
@@ -82,10 +84,10 @@ def _branches(spec: GraphSpec, name: str, place: dict[str, int], indent: str = "
     )
     lines: list[str] = []
     for reader in readers:
-        node = spec.nodes[reader]
         last = reader == readers[-1]
-        whole = name == max(node.inputs, key=place.__getitem__)
-        lines.append(f"{indent}{'└─► ' if last else '├─► '}{_line(reader, node) if whole else reader}")
-        if whole:
-            lines += _branches(spec, reader, place, indent + ("    " if last else "│   "))
+        arrow, below = f"{indent}{'└─► ' if last else '├─► '}", f"{indent}{'    ' if last else '│   '}"
+        if name == max(spec.nodes[reader].inputs, key=place.__getitem__):
+            lines += [*_lines(spec, reader, arrow, below), *_branches(spec, reader, place, below)]
+        else:
+            lines.append(f"{arrow}{reader}")
     return lines
