@@ -1,4 +1,4 @@
-"""A proposer makes words for a solver to copy; it is rewarded for those that the solver copies half of the time."""
+"""A proposer makes words for a solver to copy; it is rewarded for those that the solver gets half of the time."""
 
 from headrace.services.branch import Parent, Prompt
 
@@ -6,18 +6,23 @@ LETTERS = set("abcdefghij")
 
 
 def proposed(row: Parent) -> Prompt | None:
-    """The proposed word is the solver's prompt; what is no word is not passed on."""
+    """The proposed word is the solver's prompt; what is no whole word is not passed on."""
     word = row.response.text
-    if not word or not set(word) <= LETTERS:
+    if row.columns["finish_reason"] != "stop" or not word or not set(word) <= LETTERS:
         return None
     return Prompt(prompt=[row.response, ">"], example={"answer": word})
 
 
 def proposal(response: str, example: dict, *, success: float | None) -> dict:
-    """1 where the solver gets half of the word right, 0 where all, none, or it is no word."""
+    """Highest where the solver gets the word in half of its tries; a word that it never or always gets is worth
+    a little, and what is none nothing."""
     if success is None:
         return {"reward": 0.0, "valid": 0.0}
-    return {"reward": 1.0 - abs(2.0 * success - 1.0), "valid": 1.0}
+    return {
+        "reward": 0.1 + 0.9 * (1.0 - abs(2.0 * success - 1.0)),
+        "valid": 1.0,
+        "letters": float(len(response)),
+    }
 
 
 def copied(response: str, example: dict) -> dict:

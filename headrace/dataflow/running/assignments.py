@@ -100,7 +100,6 @@ def _flow(spec: GraphSpec, planned: Plan, service: ServicePlan, start: Start) ->
         own_rows=table.policy is not None,
         trainers=len(spec.of_kind("trainer")),
         barrier=_barrier(spec, service),
-        trainers=len(spec.of_kind("trainer")),
     )
 
 
