@@ -23,7 +23,7 @@ before any row is leased, and where nobody trains the policy."""
 
 
 class Rollout:
-    """Generates one answer per row: by the newest weights, or the model's own where nobody trains the policy."""
+    """Generates one answer per row with the policy's newest weights, its own where nobody trains it."""
 
     capacity = 0
     follows = True
