@@ -13,13 +13,9 @@ import numpy as np
 from headrace.algorithms.seeds import sample_seed
 from headrace.services.base import Context, Output
 from headrace.services.options import RolloutOptions
-from headrace.services.rollout.engines import Completion, Engine, Request, build, tokenizer
+from headrace.services.rollout.engines import NOT_SERVED, OWN, Completion, Engine, Request, build, tokenizer
 from headrace.services.rollout.fidelity import Fidelity
 from headrace.transferqueue import Rows
-
-NOT_SERVED, OWN = -1, 0
-"""Versions of an engine with the model's own weights: where a trainer publishes others, which replace them
-before any row is leased, and where nobody trains the policy."""
 
 
 class Rollout:

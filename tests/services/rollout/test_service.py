@@ -12,8 +12,8 @@ from headrace.algorithms.seeds import sample_seed
 from headrace.services.columns import PROMPT, RESPONSE
 from headrace.services.options import RolloutOptions
 from headrace.services.rollout import service
-from headrace.services.rollout.engines import Completion, Request
-from headrace.services.rollout.service import NOT_SERVED, Rollout
+from headrace.services.rollout.engines import NOT_SERVED, Completion, Request
+from headrace.services.rollout.service import Rollout
 from headrace.transferqueue import Client, Rows, TableSpec, Task
 from tests.services.bench import Remembered, context
 

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 
 from headrace.services.options import PolicyOptions, RolloutOptions
 from headrace.services.rollout.engines.base import (
+    NOT_SERVED,
+    OWN,
     Completion,
     Engine,
     EngineDied,
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ENGINES",
+    "NOT_SERVED",
+    "OWN",
     "Completion",
     "Engine",
     "EngineDied",

@@ -13,6 +13,10 @@ import numpy as np
 FinishReason = Literal["stop", "length"]
 OverNewWeights = Literal["finish", "swap"]
 
+NOT_SERVED, OWN = -1, 0
+"""Versions of an engine with the model's own weights: where a trainer publishes others, which replace them
+before a token is made, and where nobody trains the policy."""
+
 
 class EngineDied(RuntimeError):
     """The engine failed or was closed and takes no more; `__cause__` is the error that ended it, if any."""
