@@ -6,7 +6,14 @@ from pathlib import Path
 
 from headrace.dataflow.language.spec import GraphSpec
 from headrace.dataflow.planning.plan import Plan, ServicePlan, origin
-from headrace.dataflow.planning.topology import answering, members, policy_of, tables, trainer_of
+from headrace.dataflow.planning.topology import (
+    answering,
+    leased_table,
+    members,
+    policy_of,
+    tables,
+    trainer_of,
+)
 from headrace.services.base import Bridge, Flow
 from headrace.services.host import Assignment
 
@@ -57,7 +64,7 @@ def _turn(service: ServicePlan) -> int:
 def _assignment(
     spec: GraphSpec, planned: Plan, places: Places, service: ServicePlan, index: int
 ) -> Assignment:
-    start = places.starts.get(service.table, Start())
+    start = places.starts.get(_followed(spec, service), Start())
     return Assignment(
         kind=service.kind,
         node=service.node,
@@ -81,9 +88,15 @@ def _assignment(
     )
 
 
+def _followed(spec: GraphSpec, service: ServicePlan) -> str:
+    """The table whose training a service goes along with; of an eval that of its policy's trainer."""
+    trainer = None if service.table else trainer_of(spec, service.policy_name)
+    return service.table if trainer is None else str(leased_table(spec, trainer))
+
+
 def _flow(spec: GraphSpec, planned: Plan, service: ServicePlan, start: Start) -> Flow:
     if not service.table:
-        return _alone(spec, planned, service)
+        return _alone(spec, planned, service, start)
     batch, table = planned.batches[service.table], planned.tables[service.table]
     trainers = members(spec, service.table, "trainer")
     return Flow(
@@ -103,13 +116,13 @@ def _flow(spec: GraphSpec, planned: Plan, service: ServicePlan, start: Start) ->
     )
 
 
-def _alone(spec: GraphSpec, planned: Plan, service: ServicePlan) -> Flow:
+def _alone(spec: GraphSpec, planned: Plan, service: ServicePlan, start: Start) -> Flow:
     """Of an eval, which has prompts and answers of its own and follows its policy's trainer."""
     trainer = trainer_of(spec, service.policy_name)
     return Flow(
         table="",
         steps=planned.steps if trainer is None else spec.steps_of(trainer),
-        first_step=0,
+        first_step=start.step,
         samples_per_prompt=service.options.samples_per_prompt,
         prompts_per_step=service.options.prompts,
         staleness=0.0,

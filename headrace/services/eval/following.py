@@ -34,10 +34,10 @@ class Taken:
 class Following:
     """Takes the versions that are due, in order, until the last one is taken."""
 
-    def __init__(self, context: Context, due: Due) -> None:
+    def __init__(self, context: Context, due: Due, store: WeightStore) -> None:
         self._context = context
         self._due = due
-        self._store = WeightStore(context.shared_dir / "weights")
+        self._store = store
         self._taken: asyncio.Queue[Taken] = asyncio.Queue(WAITING)
 
     async def run(self) -> None:

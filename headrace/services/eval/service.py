@@ -25,6 +25,7 @@ from headrace.services.reward.scorers import Scorer, scorer
 from headrace.services.rollout.engines import NOT_SERVED, OWN, Completion, Engine, build
 from headrace.services.texts import decode
 from headrace.services.verdicts.errors import RewardError
+from headrace.services.weights import WeightStore
 
 TRIES = 2
 """Times that an answer is given to the verifier before its scoring counts as failed."""
@@ -48,7 +49,8 @@ class Eval:
         self._context = context
         self._due = Due(every=options.every, last=context.flow.steps)
         if context.policy_is_trained:
-            self._versions = Following(context, self._due)
+            store = WeightStore(context.shared_dir / "weights")
+            self._versions = Following(context, self._due, store)
             self._following = asyncio.create_task(self._versions.run(), name="versions that are due")
         self._tokenizer = await asyncio.to_thread(self._load_tokenizer, context.policy.model)
         self._exam: Exam = await asyncio.to_thread(

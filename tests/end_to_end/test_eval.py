@@ -1,0 +1,39 @@
+"""A run with an eval beside the training: it scores the versions that are due, each under its own weights."""
+
+from pathlib import Path
+
+import pytest
+
+from headrace.dataflow.record.history import History
+from headrace.dataflow.record.summary import summary
+from headrace.services.models import load
+from headrace.services.trainer.checkpoint import read
+from headrace.services.weights import WeightStore
+from tests.end_to_end.copying import GRAPH, copying
+
+WITH_EVAL = (
+    GRAPH
+    + """\
+  held_out: {kind: eval, policy: actor, dataset: {kind: copy, letters: 2}, verifier: copy, every: 16,
+             prompts: 64, max_new_tokens: 2, threads: 1}
+"""
+)
+
+
+@pytest.mark.slow
+def test_an_eval_scores_the_versions_that_are_due_and_sees_the_policy_learn(tmp_path: Path) -> None:
+    course = copying(tmp_path / "run", "steps=40", text=WITH_EVAL)
+    assert [step["step"] for step in course.steps] == list(range(40))
+    assert {step["policy"] for step in course.steps} == {"actor"}
+    history = History.read(tmp_path / "run")
+    exact = dict(history.evals["held_out"].values("eval/held_out/exact"))
+    assert list(exact) == [0, 16, 32, 40]
+    assert exact[40] > exact[0] + 0.2
+    told = {e["version"]: e["checksum"] for e in history.events if e["event"] == "evaluated"}
+    weights = read(course.checkpoint).weights()
+    assert told[40] == WeightStore(tmp_path / "again").write("actor", 40, weights)
+    first = load("tiny-copier", dtype="float32", seed=0).model.state_dict()
+    assert told[0] == WeightStore(tmp_path / "first").write("actor", 0, {n: first[n] for n in weights})
+    figures = summary(tmp_path / "run")["evals"]["held_out"]
+    assert figures["versions"] == [0, 16, 32, 40]
+    assert figures["last"]["exact"] == exact[40]
