@@ -3,13 +3,15 @@
     lease ─► function ─► encode ─► put whole groups ─► ack
                  └── no prompt: what joins owe the row is written as missing
 
-Invariant: a row that comes again, after a lease that was lost, makes the same groups again; those that are
-there, or have been and gone, are left as they are.
+Invariant: a row that comes again, after a lease that was lost, makes groups of the same numbers again; those
+that are there, or have been and gone, are left as they are. A row that the function fails on is handed back
+alone.
 """
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -20,6 +22,7 @@ from headrace.services.branch.asked import NOBODY, Parent, Prompt, Tokens, promp
 from headrace.services.errors import ServiceError, describe
 from headrace.services.models import check_same_tokens, load_tokenizer
 from headrace.services.options import BranchOptions
+from headrace.services.owed import give
 from headrace.services.prompts import PromptError
 from headrace.services.texts import decode
 from headrace.transferqueue import SAMPLE_BITS, Refused, Rows, RowsGone, WaitTimeout, WriteConflict
@@ -32,11 +35,12 @@ class BranchError(ServiceError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Group:
-    """One prompt, ready to be put: `columns[c]` has one value, the same for each of its rows."""
+class Fresh:
+    """Rows of whole groups, ready to be put: one value per row."""
 
-    number: int
-    columns: Mapping[str, Any]
+    uids: np.ndarray
+    groups: np.ndarray
+    columns: Mapping[str, Any] = field(repr=False)
 
 
 class Branch:
@@ -67,33 +71,57 @@ class Branch:
             self._foreign = str(error)
 
     async def process(self, rows: Rows) -> AsyncGenerator[Output, None]:
-        """Acknowledges rows whose groups are in the new table. Raises BranchError naming the row at fault."""
+        """Acknowledges rows whose groups are in the new table. Raises BranchError naming the first row that
+        the function would not take, once the others are done."""
         if self._options.function is None:
-            await self._put(rows.uids, rows.groups, {name: rows.arrow(name) for name in rows.columns})
-        else:
-            made = await asyncio.to_thread(self._made, rows)
-            await self._put_groups([group for groups in made.values() for group in groups])
-            await self._without([uid for uid, groups in made.items() if not groups])
-        yield Output(uids=rows.uids, columns={})
+            await self._put_new([_copied(part) for part in rows.by_group()], whole=_copied(rows))
+            yield Output(uids=rows.uids)
+            return
+        fresh, without, failed = await asyncio.to_thread(self._made, rows)
+        if fresh:
+            await self._put_new(fresh, whole=_together(fresh))
+        await self._without(without)
+        done = np.isin(rows.uids, list(failed), invert=True)
+        if done.any():
+            yield Output(uids=rows.uids[done])
+        for error in failed.values():
+            raise error
 
     async def end(self) -> None:
         """The parent table has no further row: nor has the new one."""
         await self._context.client.end(self._bridge.table)
 
-    def _made(self, rows: Rows) -> dict[int, list[Group]]:
-        """The groups of each row, by uid."""
-        return {parent.uid: self._groups(parent) for parent in self._parents(rows)}
+    def _made(self, rows: Rows) -> tuple[list[Fresh], list[int], dict[int, BranchError]]:
+        """The groups of all rows, the rows that give none, and the errors of those that fail."""
+        fresh: list[Fresh] = []
+        without: list[int] = []
+        failed: dict[int, BranchError] = {}
+        for parent in self._parents(rows):
+            try:
+                groups = self._groups(parent)
+            except BranchError as error:
+                failed[parent.uid] = error
+                continue
+            fresh += groups
+            without += [] if groups else [parent.uid]
+        return fresh, without, failed
 
-    def _groups(self, parent: Parent) -> list[Group]:
-        assert self._bridge.origin is not None
+    def _groups(self, parent: Parent) -> list[Fresh]:
+        """Raises BranchError."""
         try:
             prompts = prompts_of(self._function(parent))
-            return [
-                Group(number=self._bridge.origin.group_of(parent.uid, index), columns=self._columns(prompt))
-                for index, prompt in enumerate(prompts)
-            ]
+            return [self._group(parent.uid, index, prompt) for index, prompt in enumerate(prompts)]
         except Exception as error:
             raise BranchError(f"{self._options.function} on row {parent.uid}: {describe(error)}") from error
+
+    def _group(self, uid: int, index: int, prompt: Prompt) -> Fresh:
+        assert self._bridge.origin is not None
+        number, samples = self._bridge.origin.group_of(uid, index), self._options.samples_per_prompt
+        return Fresh(
+            uids=number << SAMPLE_BITS | np.arange(samples, dtype=np.int64),
+            groups=np.full(samples, number, dtype=np.int64),
+            columns={name: [value] * samples for name, value in self._columns(prompt).items()},
+        )
 
     def _columns(self, prompt: Prompt) -> dict[str, Any]:
         if self._foreign and any(isinstance(part, Tokens) for part in prompt.prompt):
@@ -140,33 +168,26 @@ class Branch:
         policies = [np.full(len(ids), who, dtype=np.int8) for ids in kept]
         return _tokens(decode(self._answered, kept), kept, policies, versions)
 
-    async def _put_groups(self, groups: Sequence[Group]) -> None:
-        if not groups:
-            return
+    async def _put_new(self, groups: Sequence[Fresh], *, whole: Fresh) -> None:
+        """Puts `whole`, or where some of it is there already the groups that it consists of."""
         try:
-            await self._put_whole(groups)
-        except (Refused, RowsGone, WriteConflict):
-            for group in groups:
-                try:
-                    await self._put_whole([group])
-                except (RowsGone, WriteConflict) as there:
-                    self._context.report.event("branched_before", group=group.number, reason=str(there))
+            await self._put(whole)
+            return
+        except Refused as refused:
+            self._context.report.event("branched_before", groups=len(groups), reason=str(refused))
+        for group in groups:
+            with suppress(RowsGone, WriteConflict):
+                await self._put(group)
 
-    async def _put_whole(self, groups: Sequence[Group]) -> None:
-        samples = self._options.samples_per_prompt
-        numbers = np.repeat(np.array([group.number for group in groups], dtype=np.int64), samples)
-        uids = numbers << SAMPLE_BITS | np.tile(np.arange(samples), len(groups))
-        columns = {
-            name: [group.columns[name] for group in groups for _ in range(samples)]
-            for name in groups[0].columns
-        }
-        await self._put(uids, numbers, columns)
-
-    async def _put(self, uids: np.ndarray, groups: np.ndarray, columns: Mapping[str, Any]) -> None:
+    async def _put(self, fresh: Fresh) -> None:
         while True:
             try:
                 await self._context.client.put(
-                    self._bridge.table, uids, columns, groups=groups, timeout_s=_PUT_TIMEOUT_S
+                    self._bridge.table,
+                    fresh.uids,
+                    fresh.columns,
+                    groups=fresh.groups,
+                    timeout_s=_PUT_TIMEOUT_S,
                 )
                 return
             except WaitTimeout:
@@ -174,11 +195,12 @@ class Branch:
 
     async def _without(self, uids: Sequence[int]) -> None:
         """Rows that gave no prompt: joins will bring nothing back to them."""
-        missing = {column: np.full(len(uids), np.nan) for column in self._bridge.owed}
-        if uids and missing:
-            rows = np.array(uids, dtype=np.int64)
-            await self._context.client.put(self._context.flow.table, rows, missing)
-            self._context.report.metrics({f"branch/{self._context.node}/without": float(len(uids))})
+        if not uids:
+            return
+        rows, missing = np.array(uids, dtype=np.int64), np.full(len(uids), np.nan)
+        for column in self._bridge.owed:
+            await give(self._context.client, self._context.flow.table, rows, {column: missing})
+        self._context.report.metrics({f"branch/{self._context.node}/without": float(len(uids))})
 
     async def close(self) -> None:
         """Holds nothing."""
@@ -192,3 +214,19 @@ def _tokens(
 ) -> list[Tokens]:
     columns = zip(texts, ids, policies, versions, strict=True)
     return [Tokens(text=t, ids=i, policies=p, versions=v) for t, i, p, v in columns]
+
+
+def _copied(rows: Rows) -> Fresh:
+    return Fresh(
+        uids=rows.uids, groups=rows.groups, columns={name: rows.arrow(name) for name in rows.columns}
+    )
+
+
+def _together(fresh: Sequence[Fresh]) -> Fresh:
+    return Fresh(
+        uids=np.concatenate([each.uids for each in fresh]),
+        groups=np.concatenate([each.groups for each in fresh]),
+        columns={
+            name: [value for each in fresh for value in each.columns[name]] for name in fresh[0].columns
+        },
+    )

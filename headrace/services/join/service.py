@@ -16,7 +16,8 @@ import numpy as np
 from headrace.services.base import Bridge, Context, Output
 from headrace.services.columns import joined
 from headrace.services.options import JoinOptions
-from headrace.transferqueue import Rows, RowsGone, WriteConflict
+from headrace.services.owed import give
+from headrace.transferqueue import Rows
 
 REDUCE: Final[Mapping[str, Callable[[np.ndarray], np.floating[Any]]]] = {
     "mean": np.mean,
@@ -58,28 +59,12 @@ class Join:
         return float(REDUCE[self._options.reduce](valid)) if len(valid) else float("nan")
 
     async def _write(self, values: Mapping[int, float]) -> None:
-        column = self._options.column
         uids, numbers = np.array(list(values), dtype=np.int64), np.array(list(values.values()))
-        try:
-            await self._context.client.put(self._bridge.table, uids, {column: numbers})
-        except (RowsGone, WriteConflict):
-            await self._write_each(values)
-
-    async def _write_each(self, values: Mapping[int, float]) -> None:
-        """Where some of the parents have left, or have theirs: the others get what is theirs."""
-        gone, known = 0, 0
-        for uid, value in values.items():
-            try:
-                row = np.array([uid], dtype=np.int64)
-                await self._context.client.put(
-                    self._bridge.table, row, {self._options.column: np.array([value])}
-                )
-            except RowsGone:
-                gone += 1
-            except WriteConflict:
-                known += 1
-        if gone or known:
-            self._context.report.event("not_joined", table=self._bridge.table, gone=gone, joined_before=known)
+        passed_over = await give(
+            self._context.client, self._bridge.table, uids, {self._options.column: numbers}
+        )
+        if passed_over:
+            self._context.report.event("not_joined", table=self._bridge.table, rows=passed_over)
 
     async def close(self) -> None:
         """Holds nothing."""
