@@ -25,7 +25,19 @@ QUEUE_ROOMS: dict[str, set[str]] = {
 
 OF_THE_WORLD = ("asyncio", "os", "pathlib", "pyarrow", "socket", "threading", "time", "zmq")
 
-ROLES = ("source", "rollout", "reward", "reference", "teacher", "critic", "trainer")
+ROLES = (
+    "source",
+    "rollout",
+    "reward",
+    "reference",
+    "teacher",
+    "critic",
+    "trainer",
+    "filter",
+    "sink",
+    "branch",
+    "join",
+)
 
 
 def imported_modules(path: Path) -> set[str]:

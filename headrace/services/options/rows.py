@@ -14,9 +14,11 @@ class RowFilterOptions(Placed):
     """Lets rows pass or drops them, by a function of yours; who reads from it sees those that passed."""
 
     function: FunctionPath
-    """Where it is; called with columns by name, it returns true, or false or the reason to drop the row."""
+    """Where it is; called with columns by name, in a process of its own, it returns True to let the row pass,
+    or False or the reason, a few words, to drop it."""
     columns: tuple[str, ...] = ("prompt", "response")
-    """What it is called with: columns, or the texts `prompt` and `response`."""
+    """What it is called with, each a keyword argument: columns, or the texts `prompt` and `response`; a
+    missing number is null."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,9 +26,10 @@ class TransformOptions:
     """New columns by a pure function of others; no service of its own: it runs in those that read from it."""
 
     function: FunctionPath
-    """Where it is; called with a row's columns by name, it returns a mapping with the columns of `writes`."""
+    """Where it is; called with a row's columns by name, it returns a mapping with the columns of `writes`.
+    Each reader calls it for itself, so what it returns may depend on its arguments alone."""
     columns: tuple[str, ...]
-    """Columns that it is called with."""
+    """Columns that it is called with, each a keyword argument; lists of numbers are NumPy arrays."""
     writes: dict[str, Dtype]
     """Columns that it gives, with their types."""
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from headrace.services.options import CopyVerifier
-from headrace.services.reward.isolated import Isolated
+from headrace.services.reward.isolated import IsolatedVerifier
 from headrace.services.reward.verifiers import Verifier, VerifierOptions, make
 from headrace.services.verdicts.errors import RewardError, VerifierRaised
 from headrace.services.verdicts.verdict import Verdict
@@ -48,4 +48,4 @@ def scorer(options: VerifierOptions, *, log_file: Path | None = None) -> Scorer:
     """`log_file` takes what a verifier of its own process prints; None: this process's stderr does."""
     if isinstance(options, CopyVerifier):
         return InProcess(make(options))
-    return Isolated(options, log_file=log_file)
+    return IsolatedVerifier(options, log_file=log_file)

@@ -12,7 +12,7 @@ from typing import Any
 from headrace.services.base import Context, Output
 from headrace.services.models import load_tokenizer
 from headrace.services.options import PythonVerifier, RewardOptions
-from headrace.services.reward.isolated import Isolated
+from headrace.services.reward.isolated import IsolatedVerifier
 from headrace.services.reward.scorers import Scorer, scorer
 from headrace.services.texts import decode, plain
 from headrace.services.verdicts.errors import RewardError
@@ -40,7 +40,7 @@ class Reward:
         self._outcomes = Outcomes(max_error_rate=options.max_error_rate)
         self._tokenizer = await asyncio.to_thread(self._load_tokenizer, context.policy.model)
         self._scorer = scorer(options.verifier, log_file=context.log_file)
-        if isinstance(self._scorer, Isolated):
+        if isinstance(self._scorer, IsolatedVerifier):
             self.capacity = 64
         await self._scorer.start()
 

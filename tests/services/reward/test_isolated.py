@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from headrace.services.options import PythonVerifier, ReasoningGymData, ReasoningGymVerifier
-from headrace.services.reward.isolated import Isolated
+from headrace.services.reward.isolated import IsolatedVerifier
 from headrace.services.source.datasets import open_dataset
 from headrace.services.verdicts.errors import VerdictRefused, VerifierDied, VerifierRaised, VerifierUnusable
 from headrace.services.verdicts.verdict import Invalid, Score
@@ -59,9 +59,9 @@ ROOT = str(Path(__file__).parents[3])
 
 
 @pytest.fixture
-async def isolated(tmp_path: Path) -> AsyncIterator[Isolated]:
+async def isolated(tmp_path: Path) -> AsyncIterator[IsolatedVerifier]:
     (tmp_path / "mine.py").write_text(VERIFIER)
-    isolated = Isolated(PythonVerifier(function=f"{tmp_path}/mine.py:score", timeout_s=2.0))
+    isolated = IsolatedVerifier(PythonVerifier(function=f"{tmp_path}/mine.py:score", timeout_s=2.0))
     yield isolated
     await isolated.close()
 
@@ -73,7 +73,7 @@ def gone(pid: int) -> bool:
     return True
 
 
-async def test_the_process_starts_at_the_first_answer_and_ends_with_close(isolated: Isolated) -> None:
+async def test_the_process_starts_at_the_first_answer_and_ends_with_close(isolated: IsolatedVerifier) -> None:
     assert isolated.pid is None
     assert await isolated.score("x", BIG) == Score(value=0.25, parts={"big": 1.0})
     pid = isolated.pid
@@ -82,7 +82,7 @@ async def test_the_process_starts_at_the_first_answer_and_ends_with_close(isolat
     assert isolated.pid is None and gone(pid)
 
 
-async def test_a_verifier_may_use_signal_alarm(isolated: Isolated) -> None:
+async def test_a_verifier_may_use_signal_alarm(isolated: IsolatedVerifier) -> None:
     """A25: in a thread every such score became 0."""
     with pytest.raises(VerifierRaised, match=r"^TimeoutError: too late \(.*mine\.py:\d+\)$"):
         await isolated.score("alarm", BIG)
@@ -93,7 +93,7 @@ async def test_a_verifier_may_use_signal_alarm(isolated: Isolated) -> None:
 
 async def test_an_answer_that_takes_too_long_is_invalid_and_the_process_replaced(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(VERIFIER)
-    isolated = Isolated(PythonVerifier(function=f"{tmp_path}/mine.py:score", timeout_s=0.3))
+    isolated = IsolatedVerifier(PythonVerifier(function=f"{tmp_path}/mine.py:score", timeout_s=0.3))
     await isolated.start()
     pid = isolated.pid
     assert await isolated.score("hang", BIG) == Invalid(reason="the verifier took longer than 0.3 s")
@@ -109,18 +109,18 @@ async def test_an_answer_that_takes_too_long_is_invalid_and_the_process_replaced
         ("raise", VerifierRaised, r"ValueError: no such letter"),
         ("exit", VerifierRaised, "SystemExit: 4"),
         ("nan", VerdictRefused, r"^reward is nan \(float\); allowed are"),
-        ("die", VerifierDied, "ended with code 3 while scoring"),
+        ("die", VerifierDied, "ended with code 3 while it was asked"),
     ],
 )
 async def test_what_goes_wrong_is_an_error_and_the_next_answer_is_scored(
-    isolated: Isolated, response: str, error: type[Exception], named: str
+    isolated: IsolatedVerifier, response: str, error: type[Exception], named: str
 ) -> None:
     with pytest.raises(error, match=named):
         await isolated.score(response, BIG)
     assert await isolated.score("x", BIG) == Score(value=0.25, parts={"big": 1.0})
 
 
-async def test_a_killed_process_is_replaced(isolated: Isolated) -> None:
+async def test_a_killed_process_is_replaced(isolated: IsolatedVerifier) -> None:
     await isolated.start()
     assert isolated.pid is not None
     os.kill(isolated.pid, signal.SIGKILL)
@@ -129,7 +129,9 @@ async def test_a_killed_process_is_replaced(isolated: Isolated) -> None:
     assert await isolated.score("x", BIG) == Score(value=0.25, parts={"big": 1.0})
 
 
-async def test_concurrent_answers_go_to_one_process_and_come_back_to_their_askers(isolated: Isolated) -> None:
+async def test_concurrent_answers_go_to_one_process_and_come_back_to_their_askers(
+    isolated: IsolatedVerifier,
+) -> None:
     responses = ["pid", "x", "none", "stdin"] * 5
     verdicts = await asyncio.gather(*(isolated.score(response, BIG) for response in responses))
     assert (
@@ -144,7 +146,7 @@ async def test_concurrent_answers_go_to_one_process_and_come_back_to_their_asker
     )
 
 
-async def test_a_cancelled_answer_is_not_taken_for_the_next(isolated: Isolated) -> None:
+async def test_a_cancelled_answer_is_not_taken_for_the_next(isolated: IsolatedVerifier) -> None:
     await isolated.start()
     asked = asyncio.ensure_future(isolated.score("hang", BIG))
     await asyncio.sleep(0.1)
@@ -155,7 +157,7 @@ async def test_a_cancelled_answer_is_not_taken_for_the_next(isolated: Isolated) 
 
 
 async def test_a_verifier_that_cannot_be_made_says_so_at_the_start() -> None:
-    isolated = Isolated(PythonVerifier(function="operator:nothing_like_it"))
+    isolated = IsolatedVerifier(PythonVerifier(function="operator:nothing_like_it"))
     with pytest.raises(VerifierUnusable, match="operator has no function 'nothing_like_it'"):
         await isolated.start()
     assert isolated.pid is None
@@ -164,7 +166,7 @@ async def test_a_verifier_that_cannot_be_made_says_so_at_the_start() -> None:
 async def test_reasoning_gym_is_scored_in_its_own_process() -> None:
     pytest.importorskip("reasoning_gym")
     example = open_dataset(ReasoningGymData(task="graph_color", size=2), seed=0)[0].example
-    isolated = Isolated(ReasoningGymVerifier())
+    isolated = IsolatedVerifier(ReasoningGymVerifier())
     verdict = await isolated.score("<answer>{}</answer>", example)
     await isolated.close()
     assert isinstance(verdict, Score) and verdict.parts["exact"] == 0.0
@@ -173,11 +175,11 @@ async def test_reasoning_gym_is_scored_in_its_own_process() -> None:
 OWNER = """
 import asyncio, sys
 from headrace.services.options import PythonVerifier
-from headrace.services.reward.isolated import Isolated
+from headrace.services.reward.isolated import IsolatedVerifier
 
 async def main():
     timeout_s = 0.5 if sys.argv[2] == "backtrack" else 60
-    isolated = Isolated(PythonVerifier(function=sys.argv[1], timeout_s=timeout_s))
+    isolated = IsolatedVerifier(PythonVerifier(function=sys.argv[1], timeout_s=timeout_s))
     await isolated.start()
     print(isolated.pid, flush=True)
     await isolated.score(sys.argv[2], {"big": 0})

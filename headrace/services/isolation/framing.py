@@ -1,4 +1,4 @@
-"""Messages between a verifier's process and its owner: a length of 4 bytes, big-endian, and a msgpack map."""
+"""Messages between an isolated process and its owner: a length of 4 bytes, big-endian, and a msgpack map."""
 
 import struct
 from typing import Any, cast

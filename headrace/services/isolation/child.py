@@ -1,12 +1,11 @@
-"""The process that runs one verifier: `python -m headrace.services.reward.child`, frames on stdin and stdout.
+"""The process that runs one function: `python -m headrace.services.isolation.child`, frames on its pipes.
 
-The first frame names the verifier, each later one holds an answer; every frame is answered by one. The
-verifier runs in the main thread, so that `signal.alarm` works in it, and sees neither pipe: its prints go
+The first frame names what makes the function, each later one is a question; every frame is answered by one.
+The function runs in the main thread, so that `signal.alarm` works in it, and sees neither pipe: its prints go
 to stderr, as do tracebacks. The process ends when its owner's end of the pipe closes, or by its limit of
 processor time.
 """
 
-import json
 import math
 import os
 import queue
@@ -15,12 +14,13 @@ import signal
 import sys
 import threading
 import traceback
+from collections.abc import Callable
 from typing import Any, BinaryIO
 
-from headrace.services.reward.framing import LENGTH, body_length, pack, unpack
-from headrace.services.reward.verifiers import Verifier, from_plain, make
-from headrace.services.verdicts.errors import VerdictRefused
-from headrace.services.verdicts.verdict import Score, Verdict
+from headrace.algorithms.by_path import find
+from headrace.services.isolation.framing import LENGTH, body_length, pack, unpack
+
+Function = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 def main() -> None:
@@ -28,16 +28,16 @@ def main() -> None:
     frames: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(asked, frames), daemon=True).start()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    verifier = _make(frames.get(), answers)
+    function = _make(frames.get(), answers)
     while True:
         frame = frames.get()
         _limit_processor_time(frame["timeout_s"])
-        answers.write(pack(_score(verifier, frame)))
+        answers.write(_answer(function, frame["question"]))
         answers.flush()
 
 
 def _take_pipes() -> tuple[BinaryIO, BinaryIO]:
-    """Both pipes under other descriptors; what the verifier reads is empty, what it prints goes to stderr."""
+    """Both pipes under other descriptors; what the function reads is empty, what it prints goes to stderr."""
     asked, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -47,42 +47,33 @@ def _take_pipes() -> tuple[BinaryIO, BinaryIO]:
 
 
 def _read(asked: BinaryIO, frames: "queue.SimpleQueue[dict[str, Any]]") -> None:
-    """Ends the process with its owner, even while the verifier runs."""
+    """Ends the process with its owner, even while the function runs."""
     while len(head := asked.read(LENGTH.size)) == LENGTH.size:
         frames.put(unpack(asked.read(body_length(head))))
     os._exit(0)
 
 
-def _make(frame: dict[str, Any], answers: BinaryIO) -> Verifier:
+def _make(frame: dict[str, Any], answers: BinaryIO) -> Function:
     try:
-        verifier = make(from_plain(frame["options"]))
+        function = find(frame["make"], key="make", what="function")(**frame["arguments"])
     except BaseException as error:
         answers.write(pack({"unusable": f"{_name(error)}: {error}"}))
         answers.flush()
         raise SystemExit(1) from error
     answers.write(pack({"ready": True}))
     answers.flush()
-    return verifier
+    return function
 
 
-def _score(verifier: Verifier, frame: dict[str, Any]) -> dict[str, Any]:
-    """The answer's frame; a verifier that exits or is interrupted counts as one that raised."""
+def _answer(function: Function, question: dict[str, Any]) -> bytes:
+    """The answer's frame; a function that exits or is interrupted counts as one that raised."""
     try:
-        columns = json.loads(frame["columns"])
-        return _plain(verifier(frame["response"], json.loads(frame["example"]), **columns))
-    except VerdictRefused as error:
-        return {"error": str(error), "refused": True}
+        return pack({"answer": function(question)})
     except BaseException as error:
         traceback.print_exception(error)
-        return {"error": f"{_name(error)}: {error}{_place(error)}", "refused": False}
+        return pack({"raised": f"{_name(error)}: {error}{_place(error)}"})
     finally:
         signal.alarm(0)
-
-
-def _plain(verdict: Verdict) -> dict[str, Any]:
-    if isinstance(verdict, Score):
-        return {"value": float(verdict.value), "parts": {k: float(v) for k, v in verdict.parts.items()}}
-    return {"invalid": verdict.reason}
 
 
 def _name(error: BaseException) -> str:

@@ -1,0 +1,1 @@
+"""Filter: lets rows pass, or drops them from their table."""

@@ -1,0 +1,1 @@
+"""Functions that may hang, leak or exit: called in a process of their own."""
