@@ -1,0 +1,31 @@
+"""An algorithm that writes down what it is given, and otherwise learns as GRPO does."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from headrace.algorithms.base import Advantages, GroupScores
+from headrace.algorithms.clipped import ClippedRatio
+from headrace.algorithms.options import GrpoOptions
+
+
+class Recorded(ClippedRatio):
+    """Appends a line to `file` for each lease: groups and rewards, and by row the columns of `columns`;
+    `policy` tells several in one file apart."""
+
+    def __init__(self, *, file: str, policy: str = "", columns: Sequence[str] = ()) -> None:
+        super().__init__(GrpoOptions(sequence_length=8))
+        self._file, self._policy = Path(file), policy
+        self._columns = ("response_ids", "versions", *columns)
+
+    def needs(self) -> tuple[str, ...]:
+        return self._columns
+
+    def advantages(self, scores: GroupScores) -> Advantages:
+        said: dict[str, Any] = {name: [v.tolist() for v in scores.column(name)] for name in self._columns}
+        said |= {"policy": self._policy} if self._policy else {}
+        said |= {"groups": scores.groups.tolist(), "rewards": scores.rewards.tolist()}
+        with self._file.open("a") as file:
+            file.write(json.dumps(said) + "\n")
+        return super().advantages(scores)

@@ -1,0 +1,148 @@
+"""Several policies in one run, in this process: each learns from its own rows, within its own bound."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headrace.transferqueue.disk.archive import read_archive
+from tests.end_to_end.two_policies import APART, ROWS, TABLES, TRAINERS, Run, ran, read_recorded, recorded
+
+PROMPT = ("prompt_ids", "prompt_policies", "prompt_versions")
+STOP, ASKS = 1, 2
+"""Ids of the stop token and of '>'."""
+
+
+def assert_whole(run: Run, steps: dict[str, int]) -> None:
+    """Every policy took its steps, of rows that were each trained on once."""
+    assert run.code == 0, run.events("run_ended")
+    for policy, number in steps.items():
+        assert [step["step"] for step in run.steps(policy)] == list(range(number))
+        table = run.table(policy)
+        assert (table["steps"], table["trained"]) == (number, number * ROWS[policy])
+        assert (table["lost"], table["duplicated"], table["violations"]) == (0, 0, 0)
+
+
+def rows_of(lines: list[dict[str, Any]]) -> dict[int, dict[str, list[Any]]]:
+    """What a trainer was given, by group; fails where a group was given twice."""
+    found: dict[int, dict[str, list[Any]]] = {}
+    for line in lines:
+        groups = line.pop("groups")
+        starts = [i for i in range(len(groups)) if i == 0 or groups[i] != groups[i - 1]]
+        for start, end in zip(starts, [*starts[1:], len(groups)], strict=True):
+            assert groups[start] not in found
+            found[groups[start]] = {name: values[start:end] for name, values in line.items()}
+    return found
+
+
+@pytest.mark.slow
+def test_each_row_reaches_its_own_policy_s_loss_once_and_each_token_keeps_who_made_it(tmp_path: Path) -> None:
+    files = {policy: tmp_path / f"{policy}.jsonl" for policy in TABLES}
+    run = ran(
+        tmp_path / "run",
+        "queue={durability: disk, archive: true}",
+        recorded("learn", files["solver"]),
+        recorded("learn_judging", files["verifier"], *PROMPT),
+    )
+    assert_whole(run, {"solver": 6, "verifier": 6})
+    given = {policy: rows_of(read_recorded(file)) for policy, file in files.items()}
+    for policy, table in TABLES.items():
+        left = read_archive(run.directory / "queue", table).to_pylist()
+        trained = [row for row in left if row["step"] >= 0]
+        assert Counter(row["step"] for row in trained) == dict.fromkeys(range(6), ROWS[policy])
+        assert {row["group"] for row in trained} == given[policy].keys()
+        for name in ("response_ids", "versions"):
+            cells = sorted((row["group"], *row[name]) for row in trained)
+            assert cells == sorted((g, *each) for g, row in given[policy].items() for each in row[name])
+    assert_made_of(given["verifier"], read_archive(run.directory / "queue", "prompts").to_pylist())
+
+
+def assert_made_of(verified: dict[int, dict[str, list[Any]]], solved: list[dict[str, Any]]) -> None:
+    """Every prompt of the verifier is a solver's prompt and answer, whose tokens are the solver's of their
+    version."""
+    by_uid = {row["uid"]: row for row in solved}
+    known = 0
+    for group, rows in verified.items():
+        parent = by_uid.get((group // 2) << 16 | group % 2)
+        if parent is None:
+            continue
+        known += 1
+        asked, answer = parent["prompt_ids"], parent["response_ids"]
+        kept = answer[:-1] if answer[-1] == STOP else answer
+        nobody = [-1] * len(asked)
+        assert rows["prompt_ids"] == [[*asked, *kept, ASKS]] * 2
+        assert rows["prompt_policies"] == [[*nobody, *[0] * len(kept), -1]] * 2
+        assert rows["prompt_versions"] == [[*nobody, *parent["versions"][: len(kept)], -1]] * 2
+    assert known >= 20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bounds", [{"solver": 0, "verifier": 2}, {"solver": 2, "verifier": 0}])
+def test_each_policy_has_a_bound_of_its_own_and_comes_up_to_it(
+    tmp_path: Path, bounds: dict[str, int]
+) -> None:
+    """A step of the verifier that is half of what the solver's makes holds the solver's rows up."""
+    run = ran(
+        tmp_path / "run",
+        *(f"policies.{policy}.staleness={bound}" for policy, bound in bounds.items()),
+        *(["learn_judging.prompts_per_step=2", "learn_judging.steps=12"] if bounds["verifier"] else []),
+    )
+    assert run.code == 0
+    for policy, bound in bounds.items():
+        reached = [step["staleness/max"] for step in run.steps(policy)]
+        assert max(reached) == bound
+        assert run.table(policy)["violations"] == 0
+        assert max(map(int, run.table(policy)["staleness_trained"])) == bound
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("steps", [{"solver": 8, "verifier": 2}, {"solver": 2, "verifier": 8}])
+def test_a_trainer_that_is_through_holds_up_nobody(tmp_path: Path, steps: dict[str, int]) -> None:
+    run = ran(tmp_path / "run", *(f"{TRAINERS[policy]}.steps={number}" for policy, number in steps.items()))
+    assert_whole(run, steps)
+
+
+def begun(file: Path, rows: int) -> list[tuple[str, int]]:
+    """Policies and steps in the order in which leases were learned from."""
+    seen: Counter[str] = Counter()
+    order = []
+    for line in read_recorded(file):
+        order.append((line["policy"], seen[line["policy"]] // rows))
+        seen[line["policy"]] += len(line["groups"])
+    return order
+
+
+def ahead(order: list[tuple[str, int]]) -> int:
+    """The most steps that one of two policies had begun beyond those of the other."""
+    at = {policy: -1 for policy, _ in order}
+    most = 0
+    for policy, step in order:
+        at[policy] = step
+        most = max(most, max(at.values()) - min(at.values()))
+    return most
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("barrier", "most"), [("[[slow, quick]]", 1), ("[]", 3)])
+def test_a_barrier_keeps_policies_within_a_step_of_each_other(
+    tmp_path: Path, barrier: str, most: int
+) -> None:
+    file = tmp_path / "both.jsonl"
+    trainers = [recorded(f"learn_{policy}", file, policy=policy) for policy in ("slow", "quick")]
+    run = ran(tmp_path / "run", f"barrier={barrier}", *trainers, text=APART)
+    assert run.code == 0
+    found = ahead(begun(file, 4))
+    assert found <= most if most == 1 else found >= most
+
+
+@pytest.mark.slow
+def test_a_frozen_policy_stays_bit_for_bit_while_the_other_learns(tmp_path: Path) -> None:
+    every = [f"{t}.{key}" for t in TRAINERS.values() for key in ("checkpoint_every=1", "keep_checkpoints=9")]
+    run = ran(tmp_path / "run", "policies.verifier.freeze=[[1, 4]]", *every)
+    assert_whole(run, {"solver": 6, "verifier": 6})
+    frozen = [run.weights("verifier", step) for step in range(1, 7)]
+    assert frozen[0] == frozen[1] == frozen[2] == frozen[3]
+    assert len(set(frozen)) > 1
+    assert [step["actor/frozen"] for step in run.steps("verifier")] == [0.0, 1.0, 1.0, 1.0, 0.0, 0.0]
+    assert len({run.weights("solver", step) for step in range(1, 7)}) > 3
