@@ -10,6 +10,7 @@ from headrace.dataflow.checks.curricula import check_curricula
 from headrace.dataflow.checks.data import check_outside
 from headrace.dataflow.checks.figures import check_figures
 from headrace.dataflow.checks.resources import check_resources, check_runtime
+from headrace.dataflow.checks.scorers import check_scorers
 from headrace.dataflow.checks.structure import check_policies, check_references, check_tables, check_together
 from headrace.dataflow.checks.training import check_training
 from headrace.dataflow.language.problems import Problem, errors
@@ -30,6 +31,7 @@ def check(spec: GraphSpec, *, cluster: Cluster | None = None) -> list[Problem]:
     problems += check_figures(spec)
     problems += check_curricula(spec)
     problems += check_training(spec)
+    problems += check_scorers(spec)
     problems += check_runtime(spec)
     problems += check_outside(spec)
     if cluster is not None:

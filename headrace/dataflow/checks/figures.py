@@ -14,7 +14,7 @@ from headrace.dataflow.language.problems import Path, Problem
 from headrace.dataflow.language.spec import GraphSpec
 from headrace.dataflow.planning.arithmetic import group_sizes, table_staleness
 from headrace.dataflow.planning.topology import tables
-from headrace.services.options import QueueOptions, RolloutOptions, SourceOptions, TrainerOptions
+from headrace.services.options import EvalOptions, QueueOptions, RolloutOptions, SourceOptions, TrainerOptions
 from headrace.services.rollout.engines.fake import Script
 
 
@@ -108,17 +108,22 @@ def _data_lasts(steps: int, source: SourceOptions, at: Path, trainer: TrainerOpt
         )
 
 
-def _rollout_knobs(rollout: RolloutOptions, path: Path, staleness: float) -> Iterator[Problem]:
-    if rollout.fake and rollout.engine != "fake":
+def check_script(options: RolloutOptions | EvalOptions, path: Path) -> Iterator[Problem]:
+    """Whether a fake engine's script can be played, and is."""
+    if options.fake and options.engine != "fake":
         yield Problem(
             path=(*path, "fake"),
-            wrong=f"no effect: the engine is '{rollout.engine}'",
+            wrong=f"no effect: the engine is '{options.engine}'",
             way_out="remove it, or set engine: fake",
         )
-    elif rollout.engine == "fake":
+    elif options.engine == "fake":
         script: list[Problem] = []
-        build(Script, rollout.fake, (*path, "fake"), script, noun="a fake script")
+        build(Script, options.fake, (*path, "fake"), script, noun="a fake script")
         yield from script
+
+
+def _rollout_knobs(rollout: RolloutOptions, path: Path, staleness: float) -> Iterator[Problem]:
+    yield from check_script(rollout, path)
     if rollout.over_new_weights == "finish" and staleness == 0:
         yield idle(
             (*path, "over_new_weights"),

@@ -19,7 +19,8 @@ class JudgeOptions(Placed):
     system_prompt: str | None = None
     """System message before it; None: none."""
     pattern: str = r"([-+]?\d*\.?\d+)\s*$"
-    """Regular expression whose first group is the score; a reply without a match makes the row invalid."""
+    """Regular expression whose first group is the score, at its last match; a reply without one makes the row
+    invalid."""
     scale: Positive = 1.0
     """What the score is divided by."""
     column: str = "reward"

@@ -5,7 +5,9 @@ RewardError
 ├── VerifierRaised      the verifier raised
 ├── VerifierDied        the verifier's process ended while it scored
 ├── VerifierUnusable    the verifier cannot be made at all: a package or function that is not there
-└── JudgeSilent         the judge's endpoint gave no reply, however often it was asked
+├── JudgeSilent         the judge's endpoint gave no reply, however often it was asked
+├── JudgeOdd            the judge's endpoint answered with something that is no reply
+└── JudgeUnusable       the judge cannot be asked at all: its template, pattern or key
 """
 
 from headrace.services.errors import ServiceError
@@ -33,3 +35,11 @@ class VerifierUnusable(RewardError):
 
 class JudgeSilent(RewardError):
     """The judge's endpoint gave no reply, however often it was asked."""
+
+
+class JudgeOdd(RewardError):
+    """The judge's endpoint answered with something that is no reply."""
+
+
+class JudgeUnusable(RewardError):
+    """The judge cannot be asked at all."""

@@ -1,0 +1,63 @@
+"""Whether what scores answers can: a judge's question, reply and key, an eval's prompts and verifier."""
+
+import os
+from collections.abc import Iterator
+
+from headrace.dataflow.checks.data import size_of
+from headrace.dataflow.checks.figures import check_script
+from headrace.dataflow.language.problems import Path, Problem, nearest
+from headrace.dataflow.language.spec import GraphSpec
+from headrace.services.judge.template import KNOWN, fault_of, unknown_fields
+from headrace.services.options import EvalOptions, JudgeOptions, PythonVerifier
+
+
+def check_scorers(spec: GraphSpec) -> Iterator[Problem]:
+    for name, node in spec.nodes.items():
+        if isinstance(node.options, JudgeOptions):
+            yield from _judge(node.options, ("nodes", name))
+        elif isinstance(node.options, EvalOptions):
+            yield from _eval(node.options, ("nodes", name))
+            yield from check_script(node.options, ("nodes", name))
+
+
+def _judge(options: JudgeOptions, path: Path) -> Iterator[Problem]:
+    for field in unknown_fields(options.template):
+        near = nearest(field, ("prompt", "response"))
+        yield Problem(
+            path=(*path, "template"),
+            wrong=f"{{{field}}} stands for nothing",
+            allowed=KNOWN,
+            way_out=f"did you mean {{{near}}}?" if near else "remove it, or write it without braces",
+        )
+    if fault := fault_of(options.pattern):
+        yield Problem(path=(*path, "pattern"), wrong=fault, way_out="write what is the score in parentheses")
+    if not options.base_url.startswith(("http://", "https://")):
+        yield Problem(
+            path=(*path, "base_url"),
+            wrong=f"got '{options.base_url}', which is no address",
+            way_out="write it whole, e.g. http://127.0.0.1:8000/v1",
+        )
+    if options.api_key_env is not None and not os.environ.get(options.api_key_env):
+        yield Problem(
+            path=(*path, "api_key_env"),
+            wrong=f"the environment variable {options.api_key_env} is not set here",
+            way_out="export it where the run is started, or remove api_key_env",
+            severity="warning",
+        )
+
+
+def _eval(options: EvalOptions, path: Path) -> Iterator[Problem]:
+    size = size_of(options.dataset)
+    if size and options.prompts > size:
+        yield Problem(
+            path=(*path, "prompts"),
+            wrong=f"got {options.prompts}, and the data set holds {size}",
+            allowed=f"at most {size}",
+            way_out="ask for fewer, or give it more data",
+        )
+    if isinstance(options.verifier, PythonVerifier) and options.verifier.columns:
+        yield Problem(
+            path=(*path, "verifier", "columns"),
+            wrong="an eval's answers stand in no table, so there are no columns to read",
+            way_out="remove it; the function gets the answer and the data's entry",
+        )

@@ -1,0 +1,1 @@
+"""Judge: a model behind an OpenAI-compatible endpoint scores answers."""
