@@ -29,6 +29,7 @@ ROLES = (
     "source",
     "rollout",
     "reward",
+    "judge",
     "reference",
     "teacher",
     "critic",
