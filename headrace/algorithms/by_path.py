@@ -46,6 +46,14 @@ FolderPath = Annotated[str, Place("folder")]
 """Of one that is made where it is not there."""
 
 
+_OF_A_FILE = "headrace_user_"
+
+
+def is_of_a_file(module: str) -> bool:
+    """Whether a module was loaded from a user's file: no other process can import it by its name."""
+    return module.startswith(_OF_A_FILE)
+
+
 def find(path: str, *, key: str, what: str) -> Any:
     """The callable that `path` names, `module:name` or `path/to/file.py:name`.
 
@@ -73,7 +81,7 @@ def _import(name: str, key: str) -> ModuleType:
 def _from_file(path: Path, key: str) -> ModuleType:
     if not path.is_file():
         raise ValueError(f"{key}: there is no file {path.absolute()}")
-    spec = importlib.util.spec_from_file_location(f"headrace_user_{path.stem}", path)
+    spec = importlib.util.spec_from_file_location(f"{_OF_A_FILE}{path.stem}", path)
     if spec is None or spec.loader is None:
         raise ValueError(f"{key}: {path.absolute()} is not a Python file")
     module = importlib.util.module_from_spec(spec)

@@ -8,6 +8,7 @@ its replica.
 import asyncio
 import logging
 import os
+import sys
 from collections.abc import Coroutine
 from contextlib import ExitStack
 from pathlib import Path
@@ -15,8 +16,10 @@ from typing import Any
 
 import psutil
 import ray
+from ray.cloudpickle import register_pickle_by_value
 from ray.exceptions import RayActorError, RayError, RayTaskError
 
+from headrace.algorithms.by_path import is_of_a_file
 from headrace.dataflow.running.interrupts import kept_signals
 from headrace.dataflow.running.runtimes.actors import QueueActor, ReplicaActor
 from headrace.dataflow.running.runtimes.base import QueuePlace, ReplicaDied, RuntimeUnavailable
@@ -108,6 +111,7 @@ class RayRuntime:
 
     async def start(self, assignment: Assignment) -> RayHandle:
         placed = assignment.options
+        _send_class_along(type(placed))
         environment = process_environment(assignment)
         remote = _remote(ReplicaActor, placed.cpus, placed.gpus, environment)
         working_dir = None if self._address is not None else Path.cwd()
@@ -126,6 +130,12 @@ class RayRuntime:
             await asyncio.to_thread(_end, workers)
         finally:
             self._resources.close()
+
+
+def _send_class_along(options: type) -> None:
+    """A class of a user's file travels whole with what is made of it."""
+    if is_of_a_file(options.__module__):
+        register_pickle_by_value(sys.modules[options.__module__])
 
 
 def process_environment(assignment: Assignment) -> dict[str, str]:
