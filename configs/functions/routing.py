@@ -4,7 +4,7 @@ from headrace.services.branch import Parent, Prompt
 
 SHORT, LONG = set("abcde"), set("fghij")
 """What the router says, by the first letter."""
-PRICE = 0.3
+PRICE = 0.2
 """Of an answer by the specialist for long ones."""
 
 
@@ -14,13 +14,6 @@ def to_short(row: Parent) -> Prompt | None:
 
 def to_long(row: Parent) -> Prompt | None:
     return _sent(row) if row.response.text[:1] in LONG else None
-
-
-def answered(response: str, example: dict) -> dict:
-    """The share of right places."""
-    answer = example["answer"]
-    places = sum(a == b for a, b in zip(response, answer, strict=False)) / max(len(response), len(answer))
-    return {"reward": places, "exact": float(response == answer)}
 
 
 def routed(response: str, example: dict, *, short: float | None, long: float | None) -> dict:

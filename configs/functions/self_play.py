@@ -23,10 +23,3 @@ def proposal(response: str, example: dict, *, success: float | None) -> dict:
         "valid": 1.0,
         "letters": float(len(response)),
     }
-
-
-def copied(response: str, example: dict) -> dict:
-    """The share of right places; `letters` is how long the proposed word is."""
-    word = example["answer"]
-    places = sum(a == b for a, b in zip(response, word, strict=False)) / max(len(response), len(word))
-    return {"reward": places, "exact": float(response == word), "letters": float(len(word))}
