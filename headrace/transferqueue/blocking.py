@@ -62,6 +62,7 @@ class BlockingClient:
     release = _blocking(Client.release)
     commit = _blocking(Client.commit)
     finish = _blocking(Client.finish)
+    reopen = _blocking(Client.reopen)
     drop = _blocking(Client.drop)
     rewind = _blocking(Client.rewind)
     checkpointed = _blocking(Client.checkpointed)

@@ -226,13 +226,21 @@ class Client:
             self._settle(lease, uids)
 
     async def finish(self, task: str) -> None:
-        """The train task has taken its last step while others go on with its table: no gate holds rollouts
-        back, and rows leave without it, those that come later too; its leases raise EndOfData.
+        """The task is over while others go on with its table: rows leave without it, those that come later
+        too, and its leases raise EndOfData. Where it is the train task no gate holds rollouts back either.
 
-        The same call again changes nothing; `rewind` makes the task live again.
+        The same call again changes nothing; `rewind` makes a train task live again, `reopen` any other.
         """
         ended = await self._connection.request("finish", {"task": task})
         self._on_lost(unpack_ints(ended["leases"]))
+
+    async def reopen(self, task: str) -> None:
+        """A work or begin task that is over goes on, with the rows that it passed over and are still there;
+        those of them that lack a column which a join owed them are dropped.
+
+        Where the task is not over nothing changes. Raises Refused for a train task, which is rewound.
+        """
+        await self._connection.request("reopen", {"task": task})
 
     async def drop(self, table: str, uids: Uids, reason: str) -> None:
         """Rows leave the table and the staleness counts, whoever holds them; `reason` is counted."""

@@ -17,7 +17,7 @@ class TaskStats:
     leased: int
     done: int
     over: bool
-    """A train task that has taken its last step: it is done with every row, those to come included."""
+    """It takes no further row: it is done with every one, those to come included."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -548,6 +548,27 @@ async def test_a_trainer_that_is_done_holds_nothing_more(connect: Make, spec: Ma
     assert (table.rows, table.finished, table.trained, table.lost) == (0, 1, 0, 0)
 
 
+async def test_work_that_nobody_needs_ends_and_may_go_on(connect: Make, spec: Make, prompts: Make) -> None:
+    client, worker = await connect("all"), await connect("s")
+    await client.create(spec(units_per_step=2))
+    await client.put("samples", range(2), prompts(2), groups=range(2))
+    lease = await client.lease("roll", 2, version=0, timeout_s=5)
+    cells = [np.zeros(2, np.int32)] * 2
+    await client.put("samples", range(2), {"response": cells, "versions": cells}, lease=lease, ack=True)
+    held = await worker.lease("score", 1, timeout_s=5)
+    await client.finish("score")
+    with pytest.raises(EndOfData, match="task 'score' is over"):
+        await worker.lease("score", 1, timeout_s=30)
+    with pytest.raises(LeaseLost):
+        await worker.put("samples", held.rows.uids, {"reward": [1.0]}, lease=held)
+    assert (await client.stats()).tables["samples"].tasks["score"].over
+    for _ in range(2):
+        await client.reopen("score")
+    assert (await worker.lease("score", 2, timeout_s=5)).rows.uids.tolist() == [0, 1]
+    with pytest.raises(Refused, match="goes on by `rewind`"):
+        await client.reopen("learn")
+
+
 async def test_a_policy_that_learns_from_another_s_rows_goes_back_with_its_trainer(
     connect: Make, spec: Make
 ) -> None:

@@ -45,7 +45,7 @@ def table_stats(table: Table, now: float) -> TableStats:
 def _live_staleness(table: Table) -> tuple[dict[int, int], dict[int, int]]:
     in_flight: Counter[int] = Counter()
     in_queue: Counter[int] = Counter()
-    if table.window is None or table.over is not None:
+    if table.window is None or table.window.is_open:
         return {}, {}
     owed = 0
     for flow in table.flows.values():
@@ -66,7 +66,7 @@ def _task_stats(table: Table, name: str) -> TaskStats:
         ready=flow.ready,
         leased=leased,
         done=len(table.shelf.rows) - flow.pending,
-        over=flow is table.over,
+        over=name in table.over,
     )
 
 

@@ -182,6 +182,12 @@ def finish(hub: Hub, call: Call) -> Body:
     return {"leases": pack_ints(over.finish(hub.table_of(task), task))}
 
 
+def reopen(hub: Hub, call: Call) -> Body:
+    task = call.arguments.text("task")
+    over.reopen(hub.table_of(task), task)
+    return {}
+
+
 def drop(hub: Hub, call: Call) -> Body:
     arguments = call.arguments
     hub.table(arguments.text("table")).drop(arguments.uids("uids"), arguments.text("reason"))
@@ -289,6 +295,7 @@ OPERATIONS: dict[str, Operation] = {
         release,
         commit,
         finish,
+        reopen,
         drop,
         publish,
         published,

@@ -90,7 +90,7 @@ def _by_state(tables: dict[str, TableStats]) -> Iterator[Metric]:
         "headrace_task_rows", "Rows by state for a task.", labels=["table", "task", "state"]
     )
     over = GaugeMetricFamily(
-        "headrace_task_over", "1 for a train task that has taken its last step.", labels=["table", "task"]
+        "headrace_task_over", "1 for a task that takes no further row.", labels=["table", "task"]
     )
     for table, figures in tables.items():
         for task, counts in figures.tasks.items():

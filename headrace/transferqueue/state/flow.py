@@ -125,6 +125,7 @@ class Flow:
     def reopen(self, row: Row) -> None:
         """What the task had finished is to be done again; `offer` follows."""
         row.done &= ~self.bit
+        row.passed &= ~self.bit
         self.join([row])
 
     def withdraw(self, row: Row) -> None:
@@ -137,6 +138,12 @@ class Flow:
         for row in rows:
             row.done |= self.bit
         return self._depart(rows)
+
+    def pass_over(self, rows: Sequence[Row]) -> None:
+        """New rows come to a task that is over."""
+        for row in rows:
+            row.passed |= self.bit
+        self.finish(rows)
 
     def leave(self, row: Row) -> bool:
         """The row leaves the table unfinished; True: its group became a lot by it."""

@@ -77,7 +77,7 @@ class Group:
 
 @dataclass(slots=True, init=False, eq=False)
 class Row:
-    """One sample; `written` has the bits of its columns, the next four those of tasks.
+    """One sample; `written` has the bits of its columns, the next five those of tasks.
 
     Its mappings and tuples are replaced as a whole, never changed in place, so that rows which move together
     share them. Rows are made by the thousand, hence the constructor by hand.
@@ -92,6 +92,8 @@ class Row:
     ready: int
     leased: int
     done: int
+    passed: int
+    """Those of `done` that were over and never had it."""
     parked: int
     """Those that read cells on a node that is away."""
     version: int
@@ -121,7 +123,7 @@ class Row:
         self.group = group
         self.unit = unit
         self.created_s = created_s
-        self.written = self.ready = self.leased = self.done = self.parked = 0
+        self.written = self.ready = self.leased = self.done = self.passed = self.parked = 0
         self.version = self.newest = self.step = -1
         self.carry = None
         self.kept = False

@@ -80,7 +80,9 @@ def _reissue(table: Table, row: Row, columns: int, reason: str) -> None:
             if each.leased & flow.bit:
                 table.release(each.leases[flow.index].id, [each.uid], reason=reason, failed=False)
     for flow in flows:
-        if row.done & flow.bit and flow.task.kind != "train":
+        if flow.task.name in table.over:
+            row.passed |= flow.bit
+        elif row.done & flow.bit and flow.task.kind != "train":
             flow.reopen(row)
         flow.withdraw(row)
         flow.offer([row])

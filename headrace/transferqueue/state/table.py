@@ -57,8 +57,8 @@ class Table:
         self.flows = make_flows(spec, self.bits, self.window)
         self.newest_version = spec.first_step
         self.ended = False
-        self.over: Flow | None = None
-        """The train task, once it has taken its last step; see `over.py`."""
+        self.over: dict[str, Flow] = {}
+        """Tasks that will do nothing more, by name; see `over.py`."""
         self.away: set[str] = set()
         """Nodes whose cells cannot be read now; see `parking.py`."""
         self._by_index = tuple(self.flows.values())
@@ -83,15 +83,15 @@ class Table:
             rows = self.shelf.create(now, entry)
             for flow in self._by_index:
                 flow.join(rows)
-            if self.over is not None:
-                self.over.finish(rows)
+            for flow in self.over.values():
+                flow.pass_over(rows)
         else:
             check_lengths(entry, rows)
             written = [row for row in rows if row.written & entry.columns]
             if written and not entry.known_same:
                 return written
         self._on_written(entry, self.shelf.write(entry, rows))
-        if creates and self.over is not None:
+        if creates and self.over:
             self._let_go(rows)
         return []
 
@@ -110,8 +110,13 @@ class Table:
         Raises EndOfData when nothing ever will be, StepRefused on a version that is not due.
         """
         flow = self.flows[task]
-        if flow is self.over:
-            raise EndOfData(f"task {task!r} is over: step {self.ledger.step} will not be taken")
+        if task in self.over:
+            what = (
+                f"step {self.ledger.step} will not be taken"
+                if flow.task.kind == "train"
+                else "it is finished"
+            )
+            raise EndOfData(f"task {task!r} is over: {what}")
         at = lease_version(self.spec, flow, self.ledger, version, newest_version=self.newest_version)
         ask = flow.ask(at, rank, ended=self.ended)
         held = self.leases.draft(now, flow.index, holder)
@@ -211,7 +216,7 @@ class Table:
         flow = require_train(self.flows[task])
         if self.ledger.is_repeat(step, uids):
             return
-        if flow is self.over:
+        if task in self.over:
             raise StepRefused(f"task {task!r} is over: step {step} is not due; rewind it to go on")
         rows = held_rows(self.shelf, self.ledger, flow, uids, holder)
         units = whole_units(self.window, step, rows)

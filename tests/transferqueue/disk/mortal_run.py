@@ -298,7 +298,8 @@ class Run:
             flows,
             table.shelf.bytes,
             table.newest_version,
-            table.over and table.over.task.name,
+            [row.passed for row in table.shelf.rows.values()],
+            list(table.over),
         )
 
     def check(self) -> None:

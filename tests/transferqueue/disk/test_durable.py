@@ -125,16 +125,37 @@ def test_a_task_that_is_over_is_so_after_a_restart_and_live_again_after_another(
         run.random.choice([run.produce, run.lease, run.end_lease])()
     before = run.picture()
     run.queue.restart()
-    assert (run.picture(), run.table.over, run.table.window.is_open) == (
-        before,
-        run.table.flows["learn"],
-        True,
-    )
+    assert (run.picture(), list(run.table.over), run.table.window.is_open) == (before, ["learn"], True)
     run.queue.ask("t", "rewind", {"task": "learn", "step": step}, crash)
-    assert (run.table.over, run.table.window.is_open) == (None, False)
+    assert (run.table.over, run.table.window.is_open) == ({}, False)
     before = run.picture()
     run.queue.restart()
     assert run.picture() == before
+    run.queue.chronicle.close()
+
+
+@pytest.mark.parametrize("crash", ["before the commit", "after the commit"])
+@pytest.mark.parametrize("task", ["roll", "mark"])
+def test_a_work_or_begin_task_is_over_and_live_again_across_restarts(
+    tmp_path: Path, crash: Crash, task: str
+) -> None:
+    run = Run(tmp_path, 0)
+    for _ in range(60):
+        run.random.choice([run.produce, run.lease, run.end_lease, run.train])()
+    run.queue.ask("t", "finish", {"task": task}, crash)
+    run.leases = {k: v for k, v in run.leases.items() if v[1] != task}
+    for _ in range(10):
+        run.produce()
+    before = run.picture()
+    assert any(row.passed for row in run.table.shelf.rows.values())
+    run.queue.restart()
+    assert (run.picture(), list(run.table.over), run.table.flows[task].pending) == (before, [task], 0)
+    run.queue.ask("t", "reopen", {"task": task}, crash)
+    assert (run.table.over, any(row.passed for row in run.table.shelf.rows.values())) == ({}, False)
+    before = run.picture()
+    run.queue.restart()
+    assert run.picture() == before
+    run.check()
     run.queue.chronicle.close()
 
 

@@ -10,7 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from headrace.transferqueue import Column, Origin, TableSpec, Task
 from headrace.transferqueue.server.explain import why_no_lease
-from headrace.transferqueue.state.over import finish
+from headrace.transferqueue.state.over import finish, reopen
 from headrace.transferqueue.state.records import Block, Entry
 from headrace.transferqueue.state.table import Table
 
@@ -23,7 +23,9 @@ GROUP = ORIGIN.group_of(UID, 1)
 class Pair:
     """Answers, each judged by a group of rows of a second table whose join writes the verdict back."""
 
-    def __init__(self, *, origin: Origin = ORIGIN, owed: bool = True, joins: bool = True) -> None:
+    def __init__(
+        self, *, origin: Origin = ORIGIN, owed: bool = True, joins: bool = True, reader: bool = False
+    ) -> None:
         ids = itertools.count(1)
         self.now = 0.0
         reads = ("answer", "verdict") if joins else ("answer",)
@@ -33,6 +35,7 @@ class Pair:
             tasks=(
                 Task(name="branch", reads=("answer",)),
                 Task(name="solve", reads=reads, kind="train"),
+                *([Task(name="score", reads=reads)] if reader else []),
             ),
             owed={"verdict": "verdicts"} if owed and joins else {},
         )
@@ -127,6 +130,35 @@ def test_a_row_stays_where_nobody_will_read_the_column() -> None:
     finish(pair.solved, "solve")
     pair.judged.drop(pair.ask(GROUP), "filtered")
     assert list(pair.solved.shelf.rows) == [UID]
+
+
+def test_rows_that_lack_what_a_task_owes_go_where_it_was_over() -> None:
+    """Two groups leave the second table while its join is over; one had been joined before."""
+    pair = Pair()
+    pair.answer(UID - 1, UID)
+    pair.ask(ORIGIN.group_of(UID - 1, 0))
+    pair.ask(GROUP)
+    pair.mark()
+    pair.put(pair.solved, [UID - 1], "verdict")
+    for task in ("verdicts", "teach"):
+        finish(pair.judged, task)
+    assert (pair.judged.shelf.rows, list(pair.solved.shelf.rows)) == ({}, [UID - 1, UID])
+    reopen(pair.judged, "verdicts")
+    assert list(pair.solved.shelf.rows) == [UID - 1]
+    assert pair.solved.ledger.dropped == {"passed over while task 'verdicts' was over": 1}
+
+
+def test_rows_that_lack_what_they_were_owed_go_where_their_reader_was_over() -> None:
+    """Their group was lost meanwhile, when nobody asked for the column."""
+    pair = Pair(reader=True)
+    pair.answer(UID - 1, UID)
+    finish(pair.solved, "solve")
+    finish(pair.solved, "score")
+    pair.judged.drop(pair.ask(GROUP), "filtered")
+    pair.put(pair.solved, [UID - 1], "verdict")
+    reopen(pair.solved, "score")
+    assert (list(pair.solved.shelf.rows), pair.solved.flows["score"].ready) == ([UID - 1], 1)
+    assert pair.solved.ledger.dropped == {"passed over while task 'score' was over": 1}
 
 
 def test_a_row_that_is_not_there_any_more_is_nothing() -> None:

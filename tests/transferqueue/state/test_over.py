@@ -1,4 +1,4 @@
-"""A train task that has taken its last step: its table flows on, and may be trained on again."""
+"""Tasks that are over: their table flows on, and they may be live again."""
 
 from collections.abc import Callable
 from typing import Any
@@ -8,7 +8,7 @@ import pytest
 from headrace.transferqueue import EndOfData, Refused, StepRefused, Task
 from headrace.transferqueue.server.census import table_stats
 from headrace.transferqueue.server.explain import why_no_lease
-from headrace.transferqueue.state.over import finish
+from headrace.transferqueue.state.over import finish, reopen
 from headrace.transferqueue.state.parking import park, unpark
 from headrace.transferqueue.state.reissue import lose
 from headrace.transferqueue.state.rewind import rewind
@@ -99,8 +99,6 @@ def test_its_leases_end_and_steps_are_refused_save_those_committed(bench: Make) 
     b.commit(0, [0, 1])
     with pytest.raises(StepRefused, match="task 'learn' is over: step 1 is not due; rewind it to go on"):
         b.commit(1, [])
-    with pytest.raises(Refused, match="task 'score' is of kind work; only a train task has steps"):
-        finish(b.table, "score")
 
 
 def test_the_limits_hold_producers_back_as_before(bench: Make) -> None:
@@ -154,7 +152,7 @@ def test_going_back_makes_it_live_again_with_the_same_batches(bench: Make) -> No
         b.table.publish(step + 1)
     finish(b.table, "learn")
     rewind(b.table, "learn", 0)
-    assert b.table.over is None
+    assert b.table.over == {}
     for step, batch in enumerate(batches):
         assert b.learn() == batch
         b.commit(step, batch)
@@ -217,3 +215,93 @@ def test_a_row_left_out_may_be_begun_again_and_counts_for_nobody(bench: Make) ->
     assert b.roll(1, 1) == [1]
     b.score()
     assert (b.table.window.outstanding, b.table.flows["learn"].pending) == (0, 0)
+
+
+def test_rows_go_on_without_work_that_nobody_needs(bench: Make) -> None:
+    """Row 0 held by it, row 1 ready for it, row 2 not begun, row 3 put later."""
+    b = bench(tasks=TASKS, policy=None, units_per_step=4)
+    b.prompts(3, 1)
+    b.roll(2, 0)
+    lease, held = b.lease("branch", 1)
+    assert held == [0]
+    assert finish(b.table, "branch") == [lease]
+    assert finish(b.table, "branch") == [], "once more changes nothing"
+    with pytest.raises(EndOfData, match="task 'branch' is over: it is finished"):
+        branch(b)
+    b.prompts(1, 1, first=3)
+    stats = table_stats(b.table, 0.0).tasks
+    assert (stats["branch"].over, stats["branch"].done, stats["learn"].over) == (True, 4, False)
+    b.roll(100, 0)
+    b.score()
+    assert b.learn() == [0, 1, 2, 3]
+    b.commit(0, [0, 1, 2, 3])
+    assert (b.table.shelf.rows, b.table.ledger.trained, b.table.ledger.lost(0)) == ({}, 4, 0)
+
+
+def test_a_row_that_only_waited_for_it_leaves_at_once(bench: Make) -> None:
+    b = bench(tasks=TASKS, units_per_step=1)
+    b.prompts(1, 1)
+    b.roll(1, 0)
+    b.score()
+    b.commit(0, b.learn())
+    assert list(b.table.shelf.rows) == [0]
+    finish(b.table, "branch")
+    assert (b.table.shelf.rows, len(b.table.effects().freed)) == ({}, 3)
+
+
+def test_the_gate_stands_where_another_task_than_the_trainer_is_over(bench: Make) -> None:
+    b = bench(tasks=TASKS)
+    finish(b.table, "branch")
+    b.prompts(6, 1)
+    assert b.roll(100, 0) == [0, 1]
+    assert (b.table.window.outstanding, b.roll(100, 0)) == (2, [])
+
+
+def test_work_that_goes_on_has_what_it_passed_over_and_nothing_twice(bench: Make) -> None:
+    """Row 0 was branched, rows 1 and 2 were passed over, row 3 comes later."""
+    b = bench(tasks=TASKS, units_per_step=4)
+    b.prompts(3, 1)
+    b.roll(3, 0)
+    lease, _ = b.lease("branch", 1)
+    b.table.ack(lease, None)
+    finish(b.table, "branch")
+    reopen(b.table, "branch")
+    reopen(b.table, "branch")
+    assert (b.table.over, branch(b)) == ({}, [1, 2])
+    b.prompts(1, 1, first=3)
+    b.roll(1, 0)
+    assert branch(b) == [3]
+
+
+def test_rollouts_that_are_over_may_begin_again_too(bench: Make) -> None:
+    """Row 0 was begun and called back; the place that it has in the bound stays its own."""
+    b = bench(tasks=TASKS, units_per_step=2)
+    b.prompts(3, 1)
+    lease, _ = b.lease("roll", 1, version=0)
+    assert finish(b.table, "roll") == [lease]
+    assert (b.table.window.outstanding, b.table.flows["roll"].pending) == (1, 0)
+    reopen(b.table, "roll")
+    assert b.roll(100, 0) == [0, 1]
+    b.score()
+    assert b.learn() == [0, 1]
+
+
+def test_only_a_task_that_does_not_train_is_reopened(bench: Make) -> None:
+    b = bench()
+    finish(b.table, "learn")
+    with pytest.raises(Refused, match="task 'learn' is of kind train; it goes on by `rewind` to the step"):
+        reopen(b.table, "learn")
+
+
+def test_cells_that_are_lost_are_not_made_again_for_work_that_is_over(bench: Make) -> None:
+    b = bench(tasks=TASKS)
+    b.prompts(1, 1)
+    b.roll(1, 0)
+    b.score()
+    finish(b.table, "score")
+    finish(b.table, "learn")
+    lost = b.table.shelf.rows[0].blocks[2]
+    assert lose(b.table, lambda block: block is lost, "gone") == ([0], [])
+    assert b.table.flows["score"].pending == 0
+    reopen(b.table, "score")
+    assert b.score() == [0]

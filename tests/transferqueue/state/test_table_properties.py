@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from headrace.transferqueue import Column, QueueError, TableSpec, Task
-from headrace.transferqueue.state.over import finish
+from headrace.transferqueue.state.over import finish, reopen
 from headrace.transferqueue.state.parking import park, unpark
 from headrace.transferqueue.state.records import Block, Entry
 from headrace.transferqueue.state.reissue import lose
@@ -75,7 +75,7 @@ class QueueMachine(RuleBasedStateMachine):
         lag=st.integers(0, 2),
     )
     def lease(self, task: str, want: int, holder: str, lag: int) -> None:
-        if task == "learn" and self.table.over is not None:
+        if task in self.table.over:
             return
         version = max(0, self.table.newest_version - lag) if task == "roll" else None
         held = self.table.lease(self.now, task, want, holder=holder, version=version)
@@ -127,16 +127,20 @@ class QueueMachine(RuleBasedStateMachine):
             if uid in rows and rows[uid].leased & flows[task].bit
         }
 
-    @rule()
-    def finish(self) -> None:
-        """The trainer has taken its last step, for now."""
-        finish(self.table, "learn")
-        self.held = {key: value for key, value in self.held.items() if key[0] != "learn"}
+    @rule(task=st.sampled_from(["roll", "mark", "learn"]))
+    def finish(self, task: str) -> None:
+        """The trainer has taken its last step, or nobody needs what the task makes, for now."""
+        finish(self.table, task)
+        self.held = {key: value for key, value in self.held.items() if key[0] != task}
 
-    @precondition(lambda self: self.table.over is not None)
-    @rule()
-    def go_on(self) -> None:
-        rewind(self.table, "learn", self.table.ledger.step)
+    @precondition(lambda self: self.table.over)
+    @rule(data=st.data())
+    def go_on(self, data: st.DataObject) -> None:
+        task = data.draw(st.sampled_from(sorted(self.table.over)))
+        if task == "learn":
+            rewind(self.table, "learn", self.table.ledger.step)
+        else:
+            reopen(self.table, task)
 
     @rule(holder=HOLDERS)
     def evict(self, holder: str) -> None:
@@ -187,6 +191,18 @@ class QueueMachine(RuleBasedStateMachine):
         assert ledger.violations == 0
         assert ledger.lost(len(shelf.rows) - shelf.consumed) == 0
         assert ledger.trained == len(self.trained)
+
+    @invariant()
+    def a_task_that_is_over_waits_for_nothing(self) -> None:
+        if not hasattr(self, "table"):
+            return
+        for name, flow in self.table.flows.items():
+            passed = [row for row in self.table.shelf.rows.values() if row.passed & flow.bit]
+            assert all(row.done & flow.bit for row in passed)
+            if name in self.table.over:
+                assert (flow.pending, flow.ready, flow.leased.total()) == (0, 0, 0)
+            elif flow.task.kind != "train":
+                assert not passed
 
     @invariant()
     def the_counts_match_the_units(self) -> None:
