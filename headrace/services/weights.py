@@ -55,9 +55,25 @@ class WeightStore:
                 raise WeightsError(f"{path}: xxh3 {found[:12]}, but {checksum[:12]} was published")
             return load_file(path)
         except FileNotFoundError:
-            raise WeightsGone(
-                f"version {version} of {policy!r} was pruned; have {self._versions(policy)}"
-            ) from None
+            raise self._gone(policy, version) from None
+
+    def keep(self, policy: str, version: int, aside: "WeightStore") -> None:
+        """Has another store hold a version too, at once and without its bytes being read or doubled; there it
+        stays until it is dropped. Raises WeightsGone when it was pruned."""
+        kept = aside._path(policy, version)
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        kept.unlink(missing_ok=True)
+        try:
+            kept.hardlink_to(self._path(policy, version))
+        except FileNotFoundError:
+            raise self._gone(policy, version) from None
+
+    def drop(self, policy: str, version: int) -> None:
+        """Lets a version go; who mapped it keeps its bytes."""
+        self._path(policy, version).unlink(missing_ok=True)
+
+    def _gone(self, policy: str, version: int) -> WeightsGone:
+        return WeightsGone(f"version {version} of {policy!r} was pruned; have {self._versions(policy)}")
 
     def _path(self, policy: str, version: int) -> Path:
         return self._directory / policy / f"{version:08d}.safetensors"

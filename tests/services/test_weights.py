@@ -53,3 +53,17 @@ def test_a_trainer_that_went_back_keeps_what_it_writes_and_takes_away_what_it_wi
     assert store.read("actor", 2, checksum)["w"].tolist() == [2.0]
     with pytest.raises(WeightsGone, match=r"version 3 of 'actor' was pruned; have \[2\]"):
         store.read("actor", 3, checksum)
+
+
+def test_a_version_that_is_kept_aside_outlives_its_store_until_it_is_dropped(tmp_path: Path) -> None:
+    store, aside = WeightStore(tmp_path / "store"), WeightStore(tmp_path / "aside")
+    checksum = store.write("actor", 0, WEIGHTS)
+    store.keep("actor", 0, aside)
+    for version in (1, 2):
+        store.write("actor", version, WEIGHTS)
+    assert torch.equal(aside.read("actor", 0, checksum)["b.bias"], WEIGHTS["b.bias"])
+    with pytest.raises(WeightsGone, match="version 0 of 'actor' was pruned; have "):
+        store.keep("actor", 0, aside)
+    aside.drop("actor", 0)
+    with pytest.raises(WeightsGone):
+        aside.read("actor", 0, checksum)

@@ -1,14 +1,13 @@
-"""The versions of a policy as they are published: those that are due are mapped at once and kept.
+"""The versions of a policy as they are published: those that are due are kept from that moment on.
 
-    publication ─► due? ─► read and check ─► waits to be scored, its bytes kept though the file may go
+    publication ─► due? ─► kept aside ─► waits to be scored, though the trainer's store lets it go
 
-Invariant: what is taken are the published bytes of the version that it names. A due version that could not
-be had is said, and the next one published stands in for it under its own number.
+Invariant: what is taken is the version that it names; its bytes are checked when they are read. A due version
+that could not be had is said, and the next one published stands in for it under its own number.
 """
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from headrace.services.base import Context
@@ -17,31 +16,23 @@ from headrace.services.eval.due import Due
 from headrace.services.weights import WeightStore
 from headrace.transferqueue import Publication
 
-WAITING = 1
-"""Versions that wait to be scored beside the one that is; with one more in hand, the next is passed over."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Taken:
-    """A version to score."""
-
-    version: int
-    checksum: str
-    weights: Mapping[str, Any] = field(repr=False)
-    """Views of the file, by Hugging Face name."""
+WAITING = 2
+"""Versions kept beside the one that is scored, with one more in hand; those due beyond are passed over."""
 
 
 class Following:
     """Takes the versions that are due, in order, until the last one is taken."""
 
-    def __init__(self, context: Context, due: Due, store: WeightStore) -> None:
+    def __init__(self, context: Context, due: Due, published: WeightStore, kept: WeightStore) -> None:
+        """`published`: where the trainer writes; `kept`: of this eval alone."""
         self._context = context
         self._due = due
-        self._store = store
-        self._taken: asyncio.Queue[Taken] = asyncio.Queue(WAITING)
+        self._published = published
+        self._kept = kept
+        self._taken: asyncio.Queue[Publication] = asyncio.Queue(WAITING)
 
     async def run(self) -> None:
-        """Raises WaitTimeout where the trainer owes a version for too long, WeightsError."""
+        """Raises WaitTimeout where the trainer owes a version for too long."""
         flow = self._context.flow
         wanted, after, seen, gone = self._due.from_(flow.first_step), -1, 0, ""
         while wanted is not None:
@@ -50,26 +41,39 @@ class Following:
             )
             version, seen = publication.version, publication.serial
             if version <= after:
+                self._forget(version)
                 wanted = self._due.from_(version)
             after = version
             if wanted is None or version < wanted:
                 continue
             try:
-                taken = await self._read(publication)
+                self._published.keep(publication.policy, version, self._kept)
             except WeightsGone as error:
                 gone = str(error)
                 continue
-            self._say_skipped(wanted, version, gone or "later versions were published before it was read")
-            await self._taken.put(taken)
+            self._say_skipped(wanted, version, gone or "later versions were published before it was taken")
+            await self._taken.put(publication)
             wanted, gone = self._due.from_(version + 1), ""
 
-    async def next(self) -> Taken:
+    async def next(self) -> Publication:
+        """The next one to be scored; to be read, and then dropped."""
         return await self._taken.get()
 
-    async def _read(self, publication: Publication) -> Taken:
-        policy, version, checksum = publication.policy, publication.version, publication.checksum
-        weights = await asyncio.to_thread(self._store.read, policy, version, checksum)
-        return Taken(version=version, checksum=checksum, weights=weights)
+    async def read(self, taken: Publication) -> Mapping[str, Any]:
+        """Views of its bytes, by Hugging Face name. Raises WeightsError where others were published."""
+        return await asyncio.to_thread(self._kept.read, taken.policy, taken.version, taken.checksum)
+
+    def drop(self, taken: Publication) -> None:
+        self._kept.drop(taken.policy, taken.version)
+
+    def _forget(self, version: int) -> None:
+        """Lets go of what waits of a timeline that was lost from `version` on."""
+        waiting = [self._taken.get_nowait() for _ in range(self._taken.qsize())]
+        for each in waiting:
+            if each.version < version:
+                self._taken.put_nowait(each)
+            else:
+                self.drop(each)
 
     def _say_skipped(self, wanted: int, taken: int, reason: str) -> None:
         for version in self._due.between(wanted, taken):

@@ -1,6 +1,6 @@
 """The eval: exact versions of a policy's weights, each scored on the same prompts, beside the training.
 
-    published versions ─► those due, mapped ─► load ─► answer ─► score ─► metrics, under the version's number
+    published versions ─► those due, kept ─► load ─► answer ─► score ─► metrics, under the version's number
 
 It leases nothing and answers in a process of its own, so that the training neither waits for it nor sees it.
 Invariant: figures are of the weights whose version and checksum they are said with, and of no others: new
@@ -8,6 +8,7 @@ ones are loaded between evaluations only.
 """
 
 import asyncio
+import shutil
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -49,8 +50,10 @@ class Eval:
         self._context = context
         self._due = Due(every=options.every, last=context.flow.steps)
         if context.policy_is_trained:
-            store = WeightStore(context.shared_dir / "weights")
-            self._versions = Following(context, self._due, store)
+            published = WeightStore(context.shared_dir / "weights")
+            own = context.shared_dir / "evals" / context.node
+            await asyncio.to_thread(shutil.rmtree, own, ignore_errors=True)
+            self._versions = Following(context, self._due, published, WeightStore(own))
             self._following = asyncio.create_task(self._versions.run(), name="versions that are due")
         self._tokenizer = await asyncio.to_thread(self._load_tokenizer, context.policy.model)
         self._exam: Exam = await asyncio.to_thread(
@@ -79,7 +82,8 @@ class Eval:
         while engine.version < self._due.last:
             taken = await self._versions.next()
             with self._clock.during("busy"):
-                await engine.load(taken.version, taken.weights)
+                await engine.load(taken.version, await self._versions.read(taken))
+                self._versions.drop(taken)
                 await self._evaluate(checksum=taken.checksum)
 
     async def _evaluate(self, *, checksum: str) -> None:

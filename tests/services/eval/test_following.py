@@ -16,20 +16,28 @@ from tests.services.bench import NUMBERS, context, queue
 from tests.services.eval.policy import Heard, Published
 
 
-class Losing(WeightStore):
-    """Loses a version before it is read."""
+class Watched(WeightStore):
+    """Says what was asked of it, and may lose a version before that."""
 
-    def __init__(self, directory: Path, version: int) -> None:
+    def __init__(self, directory: Path, *, lost: int | None = None) -> None:
         super().__init__(directory)
-        self._version = version
-        self._loop = asyncio.get_running_loop()
-        self.asked = asyncio.Event()
+        self._lost = lost
+        self._asked: list[int] = []
+        self._new = asyncio.Event()
 
-    def read(self, policy: str, version: int, checksum: str) -> dict[str, torch.Tensor]:
-        if version == self._version:
-            self._loop.call_soon_threadsafe(self.asked.set)
+    def keep(self, policy: str, version: int, aside: WeightStore) -> None:
+        self._asked.append(version)
+        self._new.set()
+        if version == self._lost:
             raise WeightsGone(f"version {version} was pruned")
-        return super().read(policy, version, checksum)
+        super().keep(policy, version, aside)
+
+    async def asked(self, *versions: int) -> None:
+        """Returns once it was asked for these, in that order."""
+        async with asyncio.timeout(10):
+            while self._asked != list(versions):
+                self._new.clear()
+                await self._new.wait()
 
 
 @asynccontextmanager
@@ -42,7 +50,7 @@ async def following(
         await Client.connect(address, holder="held/0") as own,
     ):
         made = context(own, report, tmp_path, first_step=first_step)
-        versions = Following(made, Due(every=2, last=last), store)
+        versions = Following(made, Due(every=2, last=last), store, WeightStore(tmp_path / "kept"))
         running = asyncio.create_task(versions.run())
         yield versions, report, Published(client, WeightStore(tmp_path / "weights"))
         running.cancel()
@@ -61,16 +69,19 @@ async def test_what_was_taken_stays_though_its_file_goes(tmp_path: Path) -> None
             (0, publish.checksums[0]),
             (2, publish.checksums[2]),
         ]
-        assert first.weights["w"].tolist() == [0.0, 0.0]
+        assert (await versions.read(first))["w"].tolist() == [0.0, 0.0]
+        versions.drop(first)
+        kept = tmp_path / "kept" / "actor"
+        assert [path.name for path in kept.iterdir()] == ["00000002.safetensors"]
 
 
 async def test_a_version_that_is_gone_is_said_and_the_next_stands_in_for_it(tmp_path: Path) -> None:
-    store = Losing(tmp_path / "weights", 2)
+    store = Watched(tmp_path / "weights", lost=2)
     async with following(tmp_path, store) as (versions, report, publish):
         await publish(0)
         assert (await versions.next()).version == 0
         await publish(2)
-        await store.asked.wait()
+        await store.asked(0, 2)
         await publish(3)
         assert (await versions.next()).version == 3
         await publish(4)
@@ -116,16 +127,23 @@ async def test_a_timeline_that_begins_anew_is_followed_from_where_it_begins(tmp_
         await Client.connect(address, holder="held/0") as own,
     ):
         publish = Published(client, WeightStore(tmp_path / "weights"))
+        store = Watched(tmp_path / "weights")
         versions = Following(
-            context(own, report, tmp_path), Due(every=2, last=6), WeightStore(tmp_path / "weights")
+            context(own, report, tmp_path),
+            Due(every=2, last=6),
+            store,
+            WeightStore(tmp_path / "kept"),
         )
         running = asyncio.create_task(versions.run())
-        for version in (0, 2):
-            await publish(version)
-            assert (await versions.next()).version == version
+        await publish(0)
+        assert (await versions.next()).version == 0
+        await publish(2)
+        await store.asked(0, 2)
         await client.rewind("learn", 0)
         await publish(2, {"w": torch.full((2,), 9.0)})
+        await store.asked(0, 2, 2)
         again = await versions.next()
-        assert (again.version, again.weights["w"].tolist()) == (2, [9.0, 9.0])
+        assert (again.version, again.checksum) == (2, publish.checksums[2])
+        assert (await versions.read(again))["w"].tolist() == [9.0, 9.0]
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
