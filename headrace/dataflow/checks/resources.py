@@ -6,6 +6,7 @@ from typing import Literal
 from headrace.dataflow.language.problems import Problem
 from headrace.dataflow.language.spec import GraphSpec, NodeSpec
 from headrace.dataflow.planning.cluster import Cluster
+from headrace.dataflow.planning.memory import in_words, memory
 from headrace.services.kinds import kind_of
 
 
@@ -45,6 +46,7 @@ def check_resources(spec: GraphSpec, cluster: Cluster) -> Iterator[Problem]:
     """Reservations beyond the cluster, and threads beyond a machine's cores."""
     yield from _beyond(spec, "cpus", cluster.cpus)
     yield from _beyond(spec, "gpus", cluster.gpus)
+    yield from check_memory(spec, cluster.memory_bytes)
     for name, node in services(spec).items():
         if node.options.threads is not None and node.options.threads > cluster.cores:
             yield Problem(
@@ -54,6 +56,26 @@ def check_resources(spec: GraphSpec, cluster: Cluster) -> Iterator[Problem]:
                 way_out="lower it, or leave it out for one thread per core",
                 severity="warning",
             )
+
+
+def check_memory(spec: GraphSpec, there: int | None) -> Iterator[Problem]:
+    """A run that is reckoned to need more than the machine has."""
+    needed = None if there is None else memory(spec)
+    if there is None or needed is None or needed.total_bytes <= there:
+        return
+    largest = max(
+        needed.replicas, key=lambda name: needed.of_service(name) * spec.nodes[name].options.replicas
+    )
+    parts = needed.replicas[largest]
+    told = ", ".join(f"{part} {in_words(parts[part])}" for part in sorted(parts, key=parts.__getitem__)[::-1])
+    yield Problem(
+        path=("nodes", largest),
+        wrong=f"the run is reckoned to need {in_words(needed.total_bytes)}, the machine has "
+        f"{in_words(there)}; most of it a replica of '{largest}': {told}",
+        way_out="choose a smaller model, dtype: bfloat16, or lower micro_batch_tokens, max_concurrent or "
+        "replicas; `headrace plan` shows all parts",
+        severity="warning",
+    )
 
 
 def _beyond(spec: GraphSpec, resource: Literal["cpus", "gpus"], there: float) -> Iterator[Problem]:

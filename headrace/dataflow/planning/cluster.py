@@ -1,8 +1,10 @@
-"""What there is to run on: cores and GPUs, counted without torch or ray."""
+"""What there is to run on: cores, memory and GPUs, counted without torch or ray."""
 
 import os
 from dataclasses import dataclass
 from pathlib import Path
+
+CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -13,12 +15,23 @@ class Cluster:
     gpus: float
     cores: int
     """Cores of the machine (of the smallest one, in a cluster of several)."""
+    memory_bytes: int | None = None
+    """Memory of the machine that runs everything; None: not known, or spread over several."""
 
 
 def this_machine() -> Cluster:
-    """The cores this process may use and the NVIDIA GPUs it may see."""
+    """The cores and memory this process may use and the NVIDIA GPUs it may see."""
     cores = len(os.sched_getaffinity(0))
-    return Cluster(cpus=float(cores), gpus=float(_visible_gpus()), cores=cores)
+    return Cluster(
+        cpus=float(cores), gpus=float(_visible_gpus()), cores=cores, memory_bytes=_allowed_memory()
+    )
+
+
+def _allowed_memory() -> int:
+    """The machine's memory, or less where this process's control group is held to less."""
+    there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    limit = CGROUP_LIMIT.read_text().strip() if CGROUP_LIMIT.is_file() else "max"
+    return there if limit == "max" else min(there, int(limit))
 
 
 def _visible_gpus() -> int:

@@ -13,6 +13,9 @@ from typing import Any
 from headrace.dataflow.language.spec import GraphSpec, NodeKind, NodeOptions, NodeSpec
 from headrace.dataflow.planning.arithmetic import StepPlan, step_plan, table_staleness
 from headrace.dataflow.planning.cluster import Cluster
+from headrace.dataflow.planning.learning import BranchPlan, PolicyPlan, branches, policies
+from headrace.dataflow.planning.memory import Memory, memory
+from headrace.dataflow.planning.modes import mode
 from headrace.dataflow.planning.roles import (
     copies,
     fused,
@@ -85,7 +88,7 @@ class Rates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What will run where. `tables`, `batches` and `rates` are keyed by table, table and policy."""
+    """What will run where. `tables` and `batches` are keyed by table, `rates` and `policies` by policy."""
 
     name: str
     runtime: str
@@ -101,6 +104,11 @@ class Plan:
     tables: Mapping[str, TableSpec] = field(repr=False)
     batches: Mapping[str, StepPlan]
     rates: Mapping[str, Rates]
+    policies: Mapping[str, PolicyPlan]
+    """Those that are trained."""
+    branches: Mapping[str, BranchPlan]
+    """Tables whose rows come of another's."""
+    memory: Memory
 
     def of_kind(self, kind: NodeKind) -> tuple[ServicePlan, ...]:
         return tuple(service for service in self.services if service.kind == kind)
@@ -133,18 +141,10 @@ def plan(spec: GraphSpec, cluster: Cluster) -> Plan:
             )
             for name, node in trainers.items()
         },
+        policies=policies(spec),
+        branches=branches(spec),
+        memory=memory(spec),
     )
-
-
-def mode(staleness: float) -> str:
-    """What a staleness makes of a run, in words."""
-    if staleness == 0:
-        return "synchronous, streaming: groups are trained on as they finish, none begins on old weights"
-    if math.isinf(staleness):
-        return "asynchronous, without a bound on staleness: only the table's rows hold generation back"
-    ahead = f"generation runs up to {staleness:g} {'batch' if staleness <= 1 else 'batches'} ahead"
-    kind = "partly synchronous" if staleness < 1 else "asynchronous"
-    return f"{kind}: {ahead}, no sample is staler than {math.ceil(staleness)}"
 
 
 def rates(optimizer: OptimizerOptions, steps: int) -> Rates:

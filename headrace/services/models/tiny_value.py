@@ -3,10 +3,11 @@
 Its values begin at 0, so that the first credit is the return itself.
 """
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from headrace.services.models import tiny_copier
-from headrace.services.models.base import LoadedModel
+from headrace.services.models.base import LoadedModel, ModelSize
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
@@ -14,6 +15,12 @@ if TYPE_CHECKING:
 
 def missing() -> str | None:
     return None
+
+
+def size() -> ModelSize:
+    """The body of tiny-copier, and a weight for each of its outputs and one beside them."""
+    body = tiny_copier.SIZE
+    return replace(body, parameters=body.parameters + body.hidden + 1)
 
 
 def load(*, dtype: str, seed: int) -> LoadedModel:

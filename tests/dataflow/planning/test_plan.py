@@ -1,6 +1,7 @@
 import json
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -10,7 +11,8 @@ from headrace.dataflow import Graph
 from headrace.dataflow.language.spec import GraphSpec
 from headrace.dataflow.planning.arithmetic import StepPlan
 from headrace.dataflow.planning.cluster import Cluster
-from headrace.dataflow.planning.plan import Plan, Rates, mode, plan, rates, threads
+from headrace.dataflow.planning.modes import mode
+from headrace.dataflow.planning.plan import Plan, Rates, plan, rates, threads
 from headrace.dataflow.planning.plan_text import render
 from headrace.services.columns import PROMPT, REFERENCE, RESPONSE, REWARD
 from headrace.services.options import OptimizerOptions, TrainerOptions
@@ -227,3 +229,48 @@ def test_a_plan_is_plain_json() -> None:
     assert tree["tables"]["prompts"]["staleness"] == "inf"
     assert tree["rates"] == {"actor": {"first": 0.001, "middle": 0.001, "last": 0.001, "optimizer_steps": 10}}
     assert tree["services"][1]["options"]["max_new_tokens"] == 16
+
+
+def keys(tree: dict[str, Any]) -> set[str]:
+    return set(tree)
+
+
+def test_the_keys_of_a_plan_in_json_are_these() -> None:
+    tree = plan(graph(), CLUSTER).to_json()
+    assert keys(tree) == {
+        *("name", "runtime", "steps", "mode", "modes", "queue", "cluster", "services", "tables", "batches"),
+        *("rates", "policies", "branches", "memory"),
+    }
+    assert keys(tree["cluster"]) == {"cpus", "gpus", "cores", "memory_bytes"}
+    assert keys(tree["services"][0]) == {
+        *("node", "kind", "table", "writes_to", "fused", "policy_name", "policy", "replicas", "threads"),
+        *("cpus", "gpus", "options"),
+    }
+    assert keys(tree["batches"]["prompts"]) == {
+        *("samples_per_prompt", "smallest_group", "largest_group", "prompts_per_step", "samples_per_step"),
+        *("rows_in_flight", "max_rows", "temperature", "max_new_tokens"),
+    }
+    assert keys(tree["policies"]["actor"]) == {
+        *("table", "trainer", "steps", "staleness", "mode", "freeze", "barriers", "micro_batches"),
+    }
+    assert keys(tree["policies"]["actor"]["micro_batches"]) == {"least", "full", "most", "max_tokens"}
+    assert keys(tree["memory"]) == {
+        *("processes", "replicas", "beside", "total_bytes", "prompt_tokens", "unknown_models"),
+    }
+    assert tree["branches"] == {}
+
+
+def test_the_text_of_a_plan_tells_each_policy_by_itself_only_where_there_are_several() -> None:
+    text = Console(width=100)
+    with text.capture() as said:
+        text.print(render(plan(graph(), CLUSTER)))
+    lines = [line.rstrip() for line in said.get().splitlines()]
+    assert lines[0] == "copy  10 steps on ray"
+    assert [line for line in lines if line.startswith(("mode", "step", "passes", "flight", "lr"))] == [
+        "mode    partly synchronous: generation runs up to 0.5 batch ahead, no sample is staler than 1",
+        "step    5 prompts x 3 samples = 15 rows of 'prompts'",
+        "passes  1 to 5 of up to 8192 tokens a step, as answers are long and groups come together",
+        "flight  up to 24 rows begun and not yet trained on, 54 rows in all",
+        "lr      actor: 0.001 at step 1, 0.001 at step 6, 0.001 at step 10",
+    ]
+    assert not any(line.startswith("actor") for line in lines)

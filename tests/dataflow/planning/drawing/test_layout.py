@@ -17,6 +17,8 @@ from headrace.dataflow.planning.drawing.shapes import Card, Drawing, Point, Rect
 CONFIGS = sorted((Path(__file__).parents[4] / "configs").glob("*.yaml"))
 PARTS = 12
 """Points that a leg of an edge is looked at."""
+SLIVER = 1e-6
+"""What rounding may take an end of an edge into its box."""
 
 
 @st.composite
@@ -94,7 +96,8 @@ def holds(outer: Rect, inner: Rect) -> bool:
 
 
 def inside(rect: Rect, point: Point) -> bool:
-    return rect.x < point[0] < rect.right and rect.y < point[1] < rect.bottom
+    x, y = point[0], point[1]
+    return rect.x + SLIVER < x < rect.right - SLIVER and rect.y + SLIVER < y < rect.bottom - SLIVER
 
 
 def along_line(points: tuple[Point, ...]) -> Iterator[Point]:

@@ -1,0 +1,174 @@
+"""Processes of a run and the memory that they take together, on the machine that runs them all.
+
+An estimate whose parts have names; `footprint.py` says what a replica's are. Not counted: what a user's own
+code takes, and pages of files that the system may drop.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from headrace.dataflow.language.spec import GraphSpec
+from headrace.dataflow.planning.arithmetic import step_plan
+from headrace.dataflow.planning.footprint import (
+    BYTES,
+    MIB,
+    MODEL_PROCESS,
+    Load,
+    Parts,
+    footprint,
+    runs_model,
+)
+from headrace.dataflow.planning.lengths import prompt_tokens
+from headrace.dataflow.planning.roles import held_columns
+from headrace.dataflow.planning.topology import leased_table, policy_of, tables, trainer_of
+from headrace.services.kinds import kind_of
+from headrace.services.models.base import ModelSize
+from headrace.services.models.size import size
+from headrace.services.options import PythonVerifier, ReasoningGymVerifier
+from headrace.services.weights import KEPT_VERSIONS
+from headrace.transferqueue.schema import Column
+
+VERIFIER, GYM = 20 * MIB, 70 * MIB
+"""Private memory of a verifier's process, and what reasoning-gym adds to it."""
+LAUNCHER, QUEUE, RAY, LIBRARIES = 130 * MIB, 75 * MIB, 370 * MIB, 175 * MIB
+"""Private memory of the launcher, of the queue's controller and of an embedded Ray's own processes, and the
+pages of libraries that all share; measured with those of `footprint.py`."""
+GIB = 1 << 30
+RAY_PROCESSES = 8
+"""Of an embedded Ray: its store of states, node, monitors and agents, and a worker held ready."""
+TEXT_BYTES, ROW_BYTES = 64, 256
+"""Reckoned with for a cell of text or JSON, and for what the queue knows of a row."""
+NUMBERS: dict[str, int] = {
+    "bool": 1,
+    "int8": 1,
+    "uint8": 1,
+    "int32": 4,
+    "int64": 8,
+    "float32": 4,
+    "float64": 8,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """Bytes and processes of a run, by what they are of."""
+
+    processes: Mapping[str, int]
+    """Of each service (its replicas), of `verifiers` (theirs), and of `launcher`, `queue` and `ray`."""
+    replicas: Mapping[str, Parts]
+    """Of one replica of each service: bytes by `process`, `weights`, `gradients`, `moments`, `cache`,
+    `activations`, `verifier`."""
+    beside: Mapping[str, int]
+    """Bytes of `launcher`, `queue`, `ray` and `libraries`; in shared memory of `weights of <policy>` and
+    `rows of <table>`."""
+    total_bytes: int
+    prompt_tokens: Mapping[str, int]
+    """By table the length of prompts that was reckoned with."""
+    unknown_models: tuple[str, ...]
+    """Models whose size is not known without loading them, so that they are not counted."""
+
+    @property
+    def on_one_machine(self) -> bool:
+        """Whether the launch brings its own cluster, if any."""
+        return "queue" not in self.processes or "ray" in self.processes
+
+    @property
+    def total_processes(self) -> int:
+        return sum(self.processes.values())
+
+    def of_service(self, name: str) -> int:
+        """Bytes of a replica."""
+        return sum(self.replicas[name].values())
+
+
+def in_words(size: int) -> str:
+    """Bytes as a person reads them."""
+    return f"{size / MIB:.0f} MiB" if size < GIB else f"{size / GIB:.1f} GiB"
+
+
+def memory(spec: GraphSpec) -> Memory:
+    """Of a graph without errors; on a cluster as if one machine had it all."""
+    services = [name for name, node in spec.nodes.items() if kind_of(node.kind).is_service]
+    loads = {
+        table: Load(batch=step_plan(spec, table), prompt_tokens=prompt_tokens(spec, table))
+        for table in tables(spec)
+    }
+    sizes = {policy: size(options.model) for policy, options in spec.policies.items()}
+    replicas = {name: _replica(spec, name, sizes, loads) for name in services}
+    beside = _beside(spec) | _shared(spec, sizes, loads)
+    copies = {name: spec.nodes[name].options.replicas for name in services}
+    shown = {name for name in services if runs_model(spec.nodes[name].kind, spec.nodes[name].options)}
+    used = {policy_of(spec, name) for name in shown}
+    return Memory(
+        processes=_processes(spec, copies),
+        replicas=replicas,
+        beside=beside,
+        total_bytes=sum(sum(parts.values()) * copies[name] for name, parts in replicas.items())
+        + sum(beside.values()),
+        prompt_tokens={table: load.prompt_tokens for table, load in loads.items()},
+        unknown_models=tuple(
+            sorted({spec.policies[policy].model for policy in used if sizes[policy] is None})
+        ),
+    )
+
+
+def _replica(
+    spec: GraphSpec, name: str, sizes: Mapping[str, ModelSize | None], loads: Mapping[str, Load]
+) -> Parts:
+    policy, table = policy_of(spec, name), leased_table(spec, name)
+    load = None if table is None else loads[table]
+    parts = footprint(spec.nodes[name], spec.policies[policy], sizes[policy], load)
+    if spec.runtime == "local":
+        del parts["process"]
+    if _has_verifier_process(spec.nodes[name].options):
+        is_gym = isinstance(spec.nodes[name].options.verifier, ReasoningGymVerifier)
+        parts["verifier"] = VERIFIER + GYM * is_gym
+    return parts
+
+
+def _has_verifier_process(options: Any) -> bool:
+    return isinstance(getattr(options, "verifier", None), PythonVerifier | ReasoningGymVerifier)
+
+
+def _processes(spec: GraphSpec, copies: Mapping[str, int]) -> dict[str, int]:
+    verifiers = sum(n for name, n in copies.items() if _has_verifier_process(spec.nodes[name].options))
+    counted = {"verifiers": verifiers} if verifiers else {}
+    if spec.runtime == "local":
+        return {"launcher": 1, **counted}
+    embedded = {} if spec.ray_address else {"ray": RAY_PROCESSES}
+    return {"launcher": 1, "queue": 1, **embedded, **copies, **counted}
+
+
+def _beside(spec: GraphSpec) -> dict[str, int]:
+    if spec.runtime == "local":
+        return {"launcher": MODEL_PROCESS, "libraries": LIBRARIES}
+    embedded = {} if spec.ray_address else {"ray": RAY}
+    return {"launcher": LAUNCHER, "queue": QUEUE, **embedded, "libraries": LIBRARIES}
+
+
+def _shared(
+    spec: GraphSpec, sizes: Mapping[str, ModelSize | None], loads: Mapping[str, Load]
+) -> dict[str, int]:
+    """What is in shared memory: published weights, one version more while it is written; rows, unless they
+    are on disk."""
+    shared: dict[str, int] = {}
+    for policy, options in spec.policies.items():
+        found = sizes[policy]
+        if found is not None and trainer_of(spec, policy) is not None:
+            version = found.parameters * BYTES[options.dtype]
+            shared[f"weights of {policy}"] = (KEPT_VERSIONS + 1) * version
+    for table, load in loads.items():
+        cells = 0 if spec.queue.durable else sum(_cell(c, load) for c in held_columns(spec, table))
+        shared[f"rows of {table}"] = load.batch.max_rows * (ROW_BYTES + cells)
+    return shared
+
+
+def _cell(column: Column, load: Load) -> int:
+    """Bytes of one cell, at most; of prompts as long as they are reckoned with."""
+    if column.dtype in ("string", "json"):
+        return TEXT_BYTES
+    if not column.is_list():
+        return NUMBERS[column.dtype]
+    length = load.batch.max_new_tokens if column.aligned == "response" else load.prompt_tokens
+    return length * NUMBERS[column.dtype.removeprefix("list<").removesuffix(">")]

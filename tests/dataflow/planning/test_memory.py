@@ -1,0 +1,103 @@
+from dataclasses import replace
+
+from headrace.dataflow import Graph
+from headrace.dataflow.check import check
+from headrace.dataflow.language.spec import GraphSpec
+from headrace.dataflow.planning.cluster import Cluster, this_machine
+from headrace.dataflow.planning.footprint import MIB
+from headrace.dataflow.planning.memory import in_words, memory
+from headrace.services.options import QueueOptions
+
+NUMBERS = 526_592
+"""Parameters of tiny-copier."""
+
+
+def graph(*, runtime: str = "ray", dtype: str = "float32") -> GraphSpec:
+    built = Graph("copy", steps=10, runtime=runtime)
+    actor = built.policy("actor", model="tiny-copier", dtype=dtype)
+    prompts = built.source("prompts", dataset={"kind": "copy", "letters": 3}, samples_per_prompt=4)
+    answers = built.rollout(prompts, policy=actor, max_new_tokens=5, replicas=2)
+    scores = built.reward(answers, verifier={"kind": "python", "function": "a.b:score"})
+    built.trainer(actor, inputs=[answers, scores], algorithm="grpo", prompts_per_step=8)
+    return built.spec()
+
+
+def test_a_trainer_has_weights_gradients_and_two_moments_of_the_weights_type() -> None:
+    for dtype, width in (("float32", 4), ("bfloat16", 2)):
+        parts = memory(graph(dtype=dtype)).replicas["learn"]
+        assert (parts["weights"], parts["gradients"]) == (NUMBERS * width, NUMBERS * width)
+        assert parts["moments"] == 2 * NUMBERS * width
+
+
+def test_a_trainers_activations_are_those_of_a_whole_step_where_it_fits_one_pass() -> None:
+    """8 prompts of 4 tokens and 32 answers of 5: 192 tokens through 2 layers, 160 with logits of 13."""
+    kept = 192 * 2 * (8 * 128 + 4 * 512) * 4
+    assert memory(graph()).replicas["learn"]["activations"] == kept + 3 * 160 * 13 * 4
+
+
+def test_a_rollout_keeps_keys_and_values_of_what_may_be_decoded_at_once() -> None:
+    """At staleness 0, 32 rows of 5 tokens and 8 prompts of 4; 512 numbers for each token."""
+    parts = memory(graph()).replicas["answers"]
+    assert parts["cache"] == (32 * 5 + 8 * 4) * 512 * 4
+    assert set(parts) == {"process", "weights", "cache", "activations"}
+
+
+def test_every_replica_is_a_process_and_a_verifier_of_ones_own_another() -> None:
+    found = memory(graph())
+    assert found.processes == {
+        **{"launcher": 1, "queue": 1, "ray": 8, "verifiers": 1},
+        **{"prompts": 1, "answers": 2, "scores": 1, "learn": 1},
+    }
+    assert found.total_processes == 16
+    assert found.replicas["scores"] == {"process": 115 * MIB, "verifier": 20 * MIB}
+
+
+def test_the_local_runtime_is_one_process_and_an_existing_cluster_has_its_own() -> None:
+    assert memory(graph(runtime="local")).processes == {"launcher": 1, "verifiers": 1}
+    assert "process" not in memory(graph(runtime="local")).replicas["learn"]
+    elsewhere = memory(replace(graph(), ray_address="10.0.0.1:6379"))
+    assert "ray" not in {*elsewhere.processes, *elsewhere.beside} and not elsewhere.on_one_machine
+
+
+def test_three_versions_of_trained_weights_and_the_rows_are_in_shared_memory() -> None:
+    found = memory(graph())
+    assert found.beside["weights of actor"] == 3 * NUMBERS * 4
+    assert found.prompt_tokens == {"prompts": 4}
+    aligned = 5 * (4 + 4 + 4 + 1)
+    row = 256 + 4 * 4 + 64 + aligned + 64 + 1 + 8 + 64 + 64
+    assert found.beside["rows of prompts"] == 96 * row
+    durable = replace(graph(), queue=QueueOptions(durability="disk"))
+    assert memory(durable).beside["rows of prompts"] == 96 * 256
+
+
+def test_the_total_counts_each_replica_and_what_is_beside_them() -> None:
+    found = memory(graph())
+    services = sum(found.of_service(name) * (2 if name == "answers" else 1) for name in found.replicas)
+    assert found.total_bytes == services + sum(found.beside.values())
+
+
+def test_a_model_of_unknown_size_is_named_and_not_counted() -> None:
+    spec = graph()
+    spec = replace(spec, policies={"actor": replace(spec.policies["actor"], model="no/such-model")})
+    found = memory(spec)
+    assert found.unknown_models == ("no/such-model",)
+    assert found.replicas["learn"] == {"process": 325 * MIB}
+
+
+def test_check_warns_of_a_run_that_the_machine_has_too_little_memory_for() -> None:
+    spec = graph()
+    there = Cluster(cpus=2.0, gpus=0.0, cores=2, memory_bytes=1 << 30)
+    (problem,) = [each for each in check(spec, cluster=there) if "reckoned" in each.wrong]
+    assert problem.severity == "warning"
+    assert problem.path == ("nodes", "answers")
+    assert problem.wrong == (
+        f"the run is reckoned to need {in_words(memory(spec).total_bytes)}, the machine has 1.0 GiB; most of "
+        "it a replica of 'answers': process 325 MiB, weights 2 MiB, activations 0 MiB, cache 0 MiB"
+    )
+    enough = replace(there, memory_bytes=1 << 40)
+    assert not [each for each in check(spec, cluster=enough) if "reckoned" in each.wrong]
+
+
+def test_this_machine_has_memory() -> None:
+    found = this_machine().memory_bytes
+    assert found is not None and found > 64 * MIB
