@@ -46,6 +46,11 @@ FolderPath = Annotated[str, Place("folder")]
 """Of one that is made where it is not there."""
 
 
+def name_of(path: str) -> str:
+    """The name of the class or function at `path`."""
+    return path.rpartition(":")[2]
+
+
 _OF_A_FILE = "headrace_user_"
 
 

@@ -9,7 +9,9 @@ from headrace.dataflow.checks.columns import check_columns
 from headrace.dataflow.checks.curricula import check_curricula
 from headrace.dataflow.checks.data import check_outside
 from headrace.dataflow.checks.figures import check_figures
+from headrace.dataflow.checks.own import check_declared
 from headrace.dataflow.checks.resources import check_resources, check_runtime
+from headrace.dataflow.checks.rows import check_rows
 from headrace.dataflow.checks.scorers import check_scorers
 from headrace.dataflow.checks.structure import check_policies, check_references, check_tables, check_together
 from headrace.dataflow.checks.training import check_training
@@ -28,6 +30,7 @@ def check(spec: GraphSpec, *, cluster: Cluster | None = None) -> list[Problem]:
     problems += check_together(spec)
     problems += check_places(spec)
     problems += check_columns(spec)
+    problems += check_rows(spec)
     problems += check_figures(spec)
     problems += check_curricula(spec)
     problems += check_training(spec)
@@ -47,5 +50,5 @@ def check_here(spec: GraphSpec) -> list[Problem]:
 def check_structure(spec: GraphSpec) -> list[Problem]:
     """Values, names and tables: what the other checks, the plan and the drawing rely on."""
     _, problems = from_tree(to_tree(spec))
-    problems = problems or list(check_references(spec))
+    problems = problems or [*check_references(spec), *check_declared(spec)]
     return problems if errors(problems) else [*problems, *check_tables(spec)]

@@ -54,6 +54,9 @@ TRAINED = (PROMPT[0], *RESPONSE, REWARD[0])
 VALUED = (PROMPT[0], RESPONSE[0], RESPONSE[3], REWARD[0])
 """What the trainer of a value model reads: prompt, answer, mask and reward."""
 
+NUMBERS = ("uid", "group", "version")
+"""What a sink calls the numbers of a row, which are in no column."""
+
 
 def passed(node: str) -> str:
     """The mark of a filter, true: whoever reads from it waits for it."""

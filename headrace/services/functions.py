@@ -35,8 +35,3 @@ def cells(rows: Rows, column: str) -> list[Any]:
     """What a function is called with for each row."""
     values = rows[column]
     return values.tolist() if isinstance(values, np.ndarray) and values.ndim == 1 else list(values)
-
-
-def name_of(path: str) -> str:
-    """The name of the function at `path`."""
-    return path.rpartition(":")[2]

@@ -7,7 +7,8 @@ Imports nothing heavy. A kind of a user's own is a class with the same declarati
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, is_dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from inspect import isasyncgenfunction
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 from headrace.algorithms.by_path import Place, find
 from headrace.services import columns
@@ -215,7 +216,7 @@ KINDS: Final[dict[str, Kind]] = {
     "sink": Kind(
         options=SinkOptions,
         serves="headrace.services.sink.service:Sink",
-        reads=lambda options: read_by(options.columns),
+        reads=lambda options: read_by([c for c in options.columns if c not in columns.NUMBERS]),
         is_single="it writes one file after another",
     ),
 }
@@ -244,8 +245,11 @@ def _own(path: str) -> Kind:
     options = getattr(cls, "Options", Placed)
     if not (is_dataclass(options) and issubclass(options, Placed)):
         raise ValueError(f"{path}: its Options are {options!r}; they must be a dataclass that extends Placed")
-    if not callable(getattr(cls, "process", None)):
-        raise ValueError(f"{path} has no method process(rows); see headrace.services.own.NodeType")
+    for method in ("setup", "process", "close"):
+        if not callable(getattr(cls, method, None)):
+            raise ValueError(f"{path} has no method {method}; see headrace.services.own.NodeType")
+    if not isasyncgenfunction(cls.process):
+        raise ValueError(f"{path}: its process yields nothing; write `async def` and `yield Output(...)`")
     return Kind(
         options=options,
         serves=path,
@@ -265,4 +269,9 @@ def _declared(cls: "type[NodeType]", what: str, options: Any, path: str) -> Mapp
     given = declared(options) if callable(declared) else declared
     if not isinstance(given, Mapping):
         raise ValueError(f"{path}: its {what} are {given!r}; they must be a mapping from columns to types")
+    for column, dtype in given.items():
+        if dtype not in get_args(Dtype) and (what == "writes" or dtype is not None):
+            raise ValueError(
+                f"{path}: its {what} give {column} the type {dtype!r}; types are {', '.join(get_args(Dtype))}"
+            )
     return given

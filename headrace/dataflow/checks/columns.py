@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from headrace.dataflow.language.problems import Problem, listing, suggestion
 from headrace.dataflow.language.spec import GraphSpec, NodeSpec
 from headrace.dataflow.planning.roles import marks, may_read, reads, writers_of, writes
-from headrace.dataflow.planning.topology import leased_table, table_of, tables, upstream
+from headrace.dataflow.planning.topology import downstream, leased_table, table_of, tables, upstream
 from headrace.services.kinds import KINDS
 from headrace.services.options import SourceOptions, TrainerOptions
 from headrace.services.source.hearing import READS
@@ -70,6 +70,10 @@ def _lacks(spec: GraphSpec, name: str, kind: str, columns: list[str]) -> Problem
     others = [other for other, candidate in spec.nodes.items() if candidate.kind == kind]
     near = [other for other in others if table_of(spec, other) == leased_table(spec, name)]
     way_out = f"add '{near[0]}' to the inputs" if near else f"add a {kind} node and name it in the inputs"
+    if near and near[0] in downstream(spec, name):
+        way_out = (
+            f"'{near[0]}' comes after it: read from another than '{name}' there, then add it to the inputs"
+        )
     wrong = f"a {reader.kind} reads {listing(columns)}, which none of {above} writes"
     if kind in READERS and isinstance(reader.options, TrainerOptions):
         wrong = f"{_needs(reader.options, kind, columns)}, and none of {above} writes it"

@@ -152,7 +152,7 @@ def is_kind(kind: Any, path: Path, problems: list[Problem]) -> bool:
     try:
         kind_of(kind)
     except Exception as error:
-        wrong, _, way_out = str(error).partition("; ")
+        wrong, _, way_out = str(error).removeprefix("kind: ").partition("; ")
         problems.append(
             Problem(
                 path=(*path, "kind"),

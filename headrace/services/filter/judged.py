@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from headrace.services.functions import load, name_of
+from headrace.algorithms.by_path import name_of
+from headrace.services.functions import load
 
 PASS = ""
 

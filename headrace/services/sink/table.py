@@ -5,6 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from headrace.services.columns import NUMBERS
 from headrace.services.sink.formats import JSON
 from headrace.services.texts import TEXTS, decode
 from headrace.transferqueue import Rows
@@ -15,11 +16,8 @@ def table_of(rows: Rows, columns: Sequence[str], tokenizer: Any) -> pa.Table:
 
     `version` is the version of the policy at which the row was begun, -1 for one that was not.
     """
-    made = {
-        "uid": pa.array(rows.uids),
-        "group": pa.array(rows.groups),
-        "version": pa.array(rows.versions),
-    }
+    numbers = (rows.uids, rows.groups, rows.versions)
+    made = {name: pa.array(values) for name, values in zip(NUMBERS, numbers, strict=True)}
     for name in columns:
         made[name] = _text(rows, name, tokenizer) if name in TEXTS else _column(rows, name)
     return pa.table(made)
