@@ -12,11 +12,13 @@ from headrace.algorithms.options import GrpoOptions
 
 class Recorded(ClippedRatio):
     """Appends a line to `file` for each lease: groups and rewards, and by row the columns of `columns`;
-    `policy` tells several in one file apart."""
+    `policy` tells several in one file apart. Raises at its line `fails_at`; 0: at none."""
 
-    def __init__(self, *, file: str, policy: str = "", columns: Sequence[str] = ()) -> None:
+    def __init__(
+        self, *, file: str, policy: str = "", columns: Sequence[str] = (), fails_at: int = 0
+    ) -> None:
         super().__init__(GrpoOptions(sequence_length=8))
-        self._file, self._policy = Path(file), policy
+        self._file, self._policy, self._fails_at = Path(file), policy, fails_at
         self._columns = ("response_ids", "versions", *columns)
 
     def needs(self) -> tuple[str, ...]:
@@ -28,4 +30,6 @@ class Recorded(ClippedRatio):
         said |= {"groups": scores.groups.tolist(), "rewards": scores.rewards.tolist()}
         with self._file.open("a") as file:
             file.write(json.dumps(said) + "\n")
+        if len(self._file.read_text().splitlines()) == self._fails_at:
+            raise RuntimeError(f"line {self._fails_at} fails, as asked")
         return super().advantages(scores)

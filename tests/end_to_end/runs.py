@@ -83,3 +83,10 @@ def queue_pid(directory: Path) -> int:
     """Process of the queue's controller, as it was first started."""
     lines = (directory / "events.jsonl").read_text().splitlines()
     return next(int(e["pid"]) for e in map(json.loads, lines) if e["event"] == "queue_started")
+
+
+def newest_queue_pid(directory: Path) -> int:
+    """Process of the queue's controller, as it was last started."""
+    lines = (directory / "events.jsonl").read_text().splitlines()
+    starts = [e for e in map(json.loads, lines) if e["event"] in ("queue_started", "queue_restarted")]
+    return int(starts[-1]["pid"])

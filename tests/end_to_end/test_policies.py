@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from headrace.transferqueue.disk.archive import read_archive
+from tests.end_to_end.poisoned import RAISES
 from tests.end_to_end.two_policies import APART, ROWS, TABLES, TRAINERS, Run, ran, read_recorded, recorded
 
 PROMPT = ("prompt_ids", "prompt_policies", "prompt_versions")
@@ -146,3 +147,39 @@ def test_a_frozen_policy_stays_bit_for_bit_while_the_other_learns(tmp_path: Path
     assert len(set(frozen)) > 1
     assert [step["actor/frozen"] for step in run.steps("verifier")] == [0.0, 1.0, 1.0, 1.0, 0.0, 0.0]
     assert len({run.weights("solver", step) for step in range(1, 7)}) > 3
+
+
+@pytest.mark.slow
+def test_in_memory_a_trainer_that_fails_between_commits_comes_again_where_it_was(tmp_path: Path) -> None:
+    """It leaves a checkpoint of its last step, which no other has followed."""
+    file = tmp_path / "solver.jsonl"
+    run = ran(tmp_path / "run", recorded("learn", file, fails_at=5))
+    assert_whole(run, {"solver": 6, "verifier": 6})
+    (failed,) = run.events("failed")
+    assert failed["replica"] == "learn/0" and "RuntimeError: line 5 fails, as asked" in failed["reason"]
+    (rewound,) = run.events("rewound")
+    assert 0 < rewound["step"] < 6
+    lines = [set(line["groups"]) for line in read_recorded(file)]
+    assert lines[4] <= set().union(*lines[5:])
+
+
+@pytest.mark.slow
+def test_rows_that_cannot_be_asked_about_or_judged_leave_with_their_reason_and_cost_no_other(
+    tmp_path: Path,
+) -> None:
+    functions = {"judged": "judged.function", "judgement": "judging.verifier.function"}
+    functions["solution"] = "scores.verifier.function"
+    poisoned = [f"{key}={Path(__file__).with_name('poisoned.py')}:{name}" for name, key in functions.items()]
+    run = ran(tmp_path / "run", *poisoned)
+    assert run.code == 0
+    for policy in TABLES:
+        assert [step["step"] for step in run.steps(policy)] == list(range(6))
+        assert (run.table(policy)["lost"], run.table(policy)["violations"]) == (0, 0)
+    solver, verifier = run.table("solver"), run.table("verifier")
+    assert (solver["quarantined"], verifier["quarantined"]) == (1, 2)
+    (asked,) = solver["quarantine"].items()
+    assert asked[0] == str(RAISES) and "ArithmeticError: cannot be asked" in asked[1]
+    assert all("ArithmeticError: cannot be judged" in reason for reason in verifier["quarantine"].values())
+    assert solver["dropped"] == {"its group in 'judged' was lost: quarantined by task 'judging'": 1}
+    assert (solver["trained"], verifier["trained"]) == (6 * 4 - 2, 6 * 8)
+    assert sum(step["reward/trusted"] < 0.5 for step in run.steps("solver")) == 1

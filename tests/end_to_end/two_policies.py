@@ -108,14 +108,28 @@ def ran(directory: Path, *overrides: str, text: str = GRAPH, resume: bool = Fals
     return Run(directory=directory, code=code)
 
 
-def recorded(trainer: str, file: Path, *columns: str, policy: str = "") -> str:
+def recorded(trainer: str, file: Path, *columns: str, **options: Any) -> str:
     """Override by which a trainer writes down what it is given; see `recorded.Recorded`."""
-    options = {"file": str(file), "policy": policy, "columns": list(columns)}
     reads = ["response_ids", "versions", *columns]
-    algorithm = {"kind": "python", "path": f"{RECORDED}:Recorded", "reads": reads, "options": options}
+    given = {"file": str(file), "columns": list(columns), **options}
+    algorithm = {"kind": "python", "path": f"{RECORDED}:Recorded", "reads": reads, "options": given}
     return f"{trainer}.algorithm={json.dumps(algorithm)}"
 
 
 def read_recorded(file: Path) -> list[dict[str, Any]]:
     """A line for each lease."""
     return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+DEPENDENT = """\
+  n: {kind: branch, inputs: [b], function: "JUDGING:judged", samples_per_prompt: 2}
+  o: {kind: rollout, inputs: [n], policy: below, engine: fake, max_new_tokens: 2, threads: 1,
+      fake: {answer: random, mean_tokens: 2}}
+  p: {kind: reward, inputs: [o], verifier: {kind: python, function: "JUDGING:judgement"}}
+  learn_below: {kind: trainer, inputs: [o, p], policy: below, algorithm: grpo, prompts_per_step: 4,
+                threads: 1}
+"""
+THREE = APART.replace("  quick: {", "  below: {model: tiny-copier}\n  quick: {", 1) + DEPENDENT.replace(
+    "JUDGING", str(JUDGING)
+)
+"""A third policy, `below`, is asked about the answers of `slow`."""
