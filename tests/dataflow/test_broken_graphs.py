@@ -26,7 +26,7 @@ nodes:
   learn: {kind: trainer, inputs: [answers, scores], policy: actor, algorithm: grpo, prompts_per_step: 4}
 """
 
-MACHINE = Cluster(cpus=2.0, gpus=0.0, cores=2)
+MACHINE = Cluster(cpus=2.0, gpus=0.0, cores=2, memory_bytes=1 << 40)
 
 BROKEN: list[dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("broken_graphs.yaml").read_text())
 

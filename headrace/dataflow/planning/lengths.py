@@ -24,4 +24,4 @@ def prompt_tokens(spec: GraphSpec, table: str) -> int:
 
 def data_tokens(dataset: Dataset) -> int:
     """Of the copy task a token for each letter and its mark."""
-    return 1 + max(dataset.lengths) if isinstance(dataset, CopyData) else UNREAD
+    return 1 + max(dataset.lengths, default=0) if isinstance(dataset, CopyData) else UNREAD
