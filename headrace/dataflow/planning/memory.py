@@ -55,7 +55,8 @@ class Memory:
     """Bytes and processes of a run, by what they are of."""
 
     processes: Mapping[str, int]
-    """Of each service (its replicas), of `verifiers` (theirs), and of `launcher`, `queue` and `ray`."""
+    """Of each service: its replicas, each with the process of its verifier where it has one; and `launcher`,
+    `queue` and `ray`."""
     replicas: Mapping[str, Parts]
     """Of one replica of each service: bytes by `process`, `weights`, `gradients`, `moments`, `cache`,
     `activations`, `verifier`."""
@@ -132,12 +133,14 @@ def _has_verifier_process(options: Any) -> bool:
 
 
 def _processes(spec: GraphSpec, copies: Mapping[str, int]) -> dict[str, int]:
-    verifiers = sum(n for name, n in copies.items() if _has_verifier_process(spec.nodes[name].options))
-    counted = {"verifiers": verifiers} if verifiers else {}
-    if spec.runtime == "local":
-        return {"launcher": 1, **counted}
-    embedded = {} if spec.ray_address else {"ray": RAY_PROCESSES}
-    return {"launcher": 1, "queue": 1, **embedded, **copies, **counted}
+    is_local = spec.runtime == "local"
+    services = {
+        name: number * (_has_verifier_process(spec.nodes[name].options) + (not is_local))
+        for name, number in copies.items()
+    }
+    beside = {"launcher": 1} if is_local else {"launcher": 1, "queue": 1}
+    embedded = {} if is_local or spec.ray_address else {"ray": RAY_PROCESSES}
+    return beside | embedded | services
 
 
 def _beside(spec: GraphSpec) -> dict[str, int]:

@@ -137,23 +137,29 @@ def _rates(rates: Rates, steps: int) -> str:
 
 def _services(plan: Plan, services: Sequence[ServicePlan]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for heading in ("service", "kind", "policy"):
+    for heading in ("service", "kind", *_named(plan, "policy")):
         table.add_column(heading, no_wrap=True)
-    for heading in ("replicas", "threads", "cpus", "gpus", "memory"):
+    for heading in ("replicas", "threads", "cpus", "gpus", "procs", "memory"):
         table.add_column(heading, justify="right", no_wrap=True)
     for service in services:
         table.add_row(*_cells(plan, service))
     return table
 
 
+def _named(plan: Plan, policy: str) -> tuple[str, ...]:
+    """Said in a column only where no heading says it."""
+    return () if len(plan.policies) > 1 else (policy,)
+
+
 def _cells(plan: Plan, service: ServicePlan) -> tuple[str, ...]:
     return (
         service.node,
         service.kind,
-        service.policy_name,
+        *_named(plan, service.policy_name),
         str(service.replicas),
         str(service.threads),
         f"{service.cpus:g}",
         f"{service.gpus:g}",
+        str(plan.memory.processes[service.node]),
         in_words(plan.memory.of_service(service.node)),
     )

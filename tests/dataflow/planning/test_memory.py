@@ -45,15 +45,17 @@ def test_a_rollout_keeps_keys_and_values_of_what_may_be_decoded_at_once() -> Non
 def test_every_replica_is_a_process_and_a_verifier_of_ones_own_another() -> None:
     found = memory(graph())
     assert found.processes == {
-        **{"launcher": 1, "queue": 1, "ray": 8, "verifiers": 1},
-        **{"prompts": 1, "answers": 2, "scores": 1, "learn": 1},
+        **{"launcher": 1, "queue": 1, "ray": 8},
+        **{"prompts": 1, "answers": 2, "scores": 2, "learn": 1},
     }
     assert found.total_processes == 16
     assert found.replicas["scores"] == {"process": 115 * MIB, "verifier": 20 * MIB}
 
 
 def test_the_local_runtime_is_one_process_and_an_existing_cluster_has_its_own() -> None:
-    assert memory(graph(runtime="local")).processes == {"launcher": 1, "verifiers": 1}
+    assert memory(graph(runtime="local")).processes == {
+        **{"launcher": 1, "prompts": 0, "answers": 0, "scores": 1, "learn": 0}
+    }
     assert "process" not in memory(graph(runtime="local")).replicas["learn"]
     elsewhere = memory(replace(graph(), ray_address="10.0.0.1:6379"))
     assert "ray" not in {*elsewhere.processes, *elsewhere.beside} and not elsewhere.on_one_machine
