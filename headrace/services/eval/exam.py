@@ -15,6 +15,9 @@ from headrace.services.source.datasets import open_dataset
 from headrace.services.source.datasets.base import DatasetError
 from headrace.services.source.order import DataOrder
 
+DATA_SEED_BITS = (1 << 31) - 1
+"""Of a seed, those that every generator of a data set takes."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exam:
@@ -27,7 +30,7 @@ class Exam:
 def exam(options: EvalOptions, tokenizer: Any, *, run_seed: int, node: str) -> Exam:
     """Raises DatasetError where the data cannot be opened or holds too few prompts, PromptError."""
     seed = sample_seed(run_seed, *node.encode())
-    dataset = open_dataset(options.dataset, seed)
+    dataset = open_dataset(options.dataset, seed & DATA_SEED_BITS)
     if len(dataset) < options.prompts:
         raise DatasetError(
             f"{node} asks {options.prompts} prompts of a data set that holds {len(dataset)};"
