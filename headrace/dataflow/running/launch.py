@@ -38,7 +38,7 @@ from headrace.dataflow.running.locks import Held, held
 from headrace.dataflow.running.observe import DirectReport, drain, observe
 from headrace.dataflow.running.runtimes.base import QueuePlace, ReplicaDied, Runtime, RuntimeUnavailable
 from headrace.dataflow.running.shared_memory import owned_folder, root
-from headrace.dataflow.running.supervisor import Again, RoleLost, Supervisor, the_same
+from headrace.dataflow.running.supervisor import Again, NotAgain, RoleLost, Supervisor, the_same
 from headrace.services.errors import ReplicaFailed, describe
 from headrace.services.host import Assignment
 from headrace.services.report import TABLE
@@ -233,14 +233,13 @@ class Launch:
         """How a replica is replaced; a trainer needs the rows of the steps since its checkpoint."""
         return partial(self._trainer_again, client) if assignment.kind == "trainer" else the_same
 
-    async def _trainer_again(self, client: Client, died: Assignment) -> Assignment | None:
+    async def _trainer_again(self, client: Client, died: Assignment) -> Assignment:
         """A queue in memory has the rows of no step that was committed, so that none may be lacking."""
         start = self._start(died.policy_name)
         try:
             await client.rewind(died.node, start.step)
         except Refused as refused:
-            self._report.event("not_rewound", replica=died.replica, step=start.step, reason=str(refused))
-            return None
+            raise NotAgain(str(refused)) from refused
         self._report.event("rewound", replica=died.replica, step=start.step)
         return replace(died, flow=replace(died.flow, first_step=start.step), resume=start.checkpoint)
 

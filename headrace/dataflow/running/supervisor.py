@@ -26,9 +26,9 @@ STEADY_AFTER_S = 60.0
 """A replica that lived this long starts its count of restarts anew."""
 STOP_TIMEOUT_S = 30.0
 
-Again = Callable[[Assignment], Awaitable[Assignment | None]]
+Again = Callable[[Assignment], Awaitable[Assignment]]
 """What a replacement is told, given what the replica was told that died; asked once its leases are back.
-None: nothing can take its place."""
+Raises NotAgain where nothing can take its place."""
 
 
 async def the_same(assignment: Assignment) -> Assignment:
@@ -39,6 +39,10 @@ async def the_same(assignment: Assignment) -> Assignment:
 def backoff_s(failures: int) -> float:
     """Seconds before the restart that follows so many failures in a row."""
     return min(BACKOFF_FIRST_S * 2 ** (failures - 1), BACKOFF_MOST_S)
+
+
+class NotAgain(Exception):
+    """Why a replica is not started again."""
 
 
 class RoleLost(Exception):
@@ -97,17 +101,19 @@ class Supervisor:
                 await self._mourn(assignment, error)
                 if self._stopping:
                     return
-                told = None if isinstance(error, NoWayOn) else await self._again(assignment, again, failures)
-                if told is None:
-                    self._give_up(assignment, failures, error)
+                try:
+                    assignment = await self._again(assignment, again, error, failures)
+                except NotAgain as why:
+                    self._give_up(assignment, failures, error, why)
                     return
-            assignment = told
             restarts += 1
 
-    async def _again(self, died: Assignment, again: Again, failures: int) -> Assignment | None:
-        """What the replacement is told, once it is time for it; None: there is none."""
+    async def _again(self, died: Assignment, again: Again, error: Exception, failures: int) -> Assignment:
+        """What the replacement is told, once it is time for it; raises NotAgain where there is none."""
+        if isinstance(error, NoWayOn):
+            raise NotAgain("another would end the same way")
         if failures > self._max_restarts:
-            return None
+            raise NotAgain(f"max_restarts is {self._max_restarts}")
         await asyncio.sleep(backoff_s(failures))
         return await again(died)
 
@@ -129,11 +135,12 @@ class Supervisor:
             rows_returned=returned,
         )
 
-    def _give_up(self, assignment: Assignment, failures: int, error: Exception) -> None:
+    def _give_up(self, assignment: Assignment, failures: int, error: Exception, why: NotAgain) -> None:
         self._left[assignment.node] -= 1
-        self._report.event("given_up", replica=assignment.replica, reason=str(error))
+        self._report.event("given_up", replica=assignment.replica, reason=str(error), not_again=str(why))
         if self._left[assignment.node] == 0:
             raise RoleLost(
                 f"service {assignment.node!r} ({assignment.kind}) has no replica left: {assignment.replica} "
-                f"failed {failures} time(s) in a row, last with: {error}\n  its log: {assignment.log_file}"
+                f"failed {failures} time(s) in a row, last with: {error}\n  not started again: {why}\n"
+                f"  its log: {assignment.log_file}"
             ) from error

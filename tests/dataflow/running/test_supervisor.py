@@ -10,7 +10,7 @@ import pytest
 
 from headrace.dataflow.running import supervisor as supervision
 from headrace.dataflow.running.runtimes.base import Handle, ReplicaDied
-from headrace.dataflow.running.supervisor import RoleLost, Supervisor, backoff_s
+from headrace.dataflow.running.supervisor import NotAgain, RoleLost, Supervisor, backoff_s
 from headrace.services.errors import NoWayOn, ReplicaFailed
 from headrace.services.host import Assignment
 from headrace.services.options import PolicyOptions
@@ -145,11 +145,13 @@ async def test_a_role_that_lost_its_last_replica_says_which_and_why(diary: list[
         await kept.keep(assignment())
     assert str(lost.value) == (
         "service 'answers' (rollout) has no replica left: answers/0 failed 4 time(s) in a row, last with: "
-        "answers/0: RuntimeError: boom\n  its log: /run/logs/answers-0.log"
+        "answers/0: RuntimeError: boom\n  not started again: max_restarts is 3\n"
+        "  its log: /run/logs/answers-0.log"
     )
     assert lost.value.__cause__ is FAILED
     assert diary.count("start answers/0") == diary.count("evict answers/0") == 4
-    assert report.of("given_up") == [{"replica": "answers/0", "reason": str(FAILED)}]
+    (given_up,) = report.of("given_up")
+    assert given_up == {"replica": "answers/0", "reason": str(FAILED), "not_again": "max_restarts is 3"}
 
 
 async def test_a_replica_that_lived_long_starts_its_count_anew(
@@ -171,20 +173,22 @@ async def test_one_replica_of_two_that_is_lost_leaves_the_run_going(diary: list[
     assert other.exception() is None
 
 
-async def nobody(died: Assignment) -> Assignment | None:
-    """Nothing can take its place."""
+async def nobody(died: Assignment) -> Assignment:
+    raise NotAgain("its rows are gone")
 
 
 async def test_a_replica_that_would_fail_again_is_not_restarted(diary: list[str]) -> None:
     kept, _ = supervisor(diary, answers_0=[NoWayOn("answers/0: WaitTimeout: nobody published")])
-    with pytest.raises(RoleLost, match=r"answers/0 failed 1 time.*nobody published"):
+    with pytest.raises(
+        RoleLost, match=r"answers/0 failed 1 time.*nobody published\n  not started again: another"
+    ):
         await kept.keep(assignment())
     assert diary == ["start answers/0", "evict answers/0"]
 
 
 async def test_a_service_that_cannot_come_again_is_not_restarted(diary: list[str]) -> None:
     kept, _ = supervisor(diary, learn_0=[DIED])
-    with pytest.raises(RoleLost, match=r"'learn' \(trainer\) has no replica left: learn/0 failed 1 time"):
+    with pytest.raises(RoleLost, match=r"learn/0 failed 1 time[\s\S]*not started again: its rows are gone"):
         await kept.keep(assignment(kind="trainer", node="learn"), again=nobody)
     assert diary == ["start learn/0", "evict learn/0"]
 
