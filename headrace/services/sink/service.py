@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar
 
 from headrace.services.base import Context
+from headrace.services.clock import ActivityClock
 from headrace.services.errors import ServiceError, TransformError, describe
 from headrace.services.held import on_held
 from headrace.services.models import load_tokenizer
@@ -40,6 +41,7 @@ class Sink:
         self._parts: Parts | None = None
         self._taking: asyncio.Task[None] | None = None
         self._failures_in_a_row = 0
+        self._clock = ActivityClock()
 
     async def setup(self, context: Context) -> None:
         """Raises SinkError where the folder is another's, TransformError where a transform is not there."""
@@ -84,13 +86,15 @@ class Sink:
         client, node = self._context.client, self._context.node
         for rows in split(lease.rows):
             try:
-                await self._run(self._append, rows)
+                with self._clock.during("busy"):
+                    await self._run(self._append, rows)
             except TransformError as error:
                 await self._hand_back(lease, rows, error)
                 continue
             await on_held(len(rows), lambda index, uids=rows.uids: client.ack(lease, uids[index]))
             self._failures_in_a_row = 0
-        self._context.report.metrics({f"sink/{node}/rows": float(self._made().rows)})
+        rows_kept = float(self._made().rows)
+        self._context.report.metrics({f"sink/{node}/rows": rows_kept, **self._clock.fractions()})
 
     async def _hand_back(self, lease: Lease, rows: Rows, error: TransformError) -> None:
         """Rows that cannot be kept as they are; raises where that goes for all."""
