@@ -1,10 +1,15 @@
-"""Draws the reward of a recorded run as a standalone SVG: `python docs/draw_curve.py METRICS.jsonl OUT.svg`.
+"""Draws curves of a recorded run as a standalone SVG.
 
-The curve is the report's own; the colours that a page would give it are set in the picture.
+    python docs/draw_curve.py METRICS.jsonl OUT.svg                                   reward and exact
+    python docs/draw_curve.py METRICS.jsonl OUT.svg solver:reward/exact verifier:reward/mean
+
+Of several policies each metric is named with its policy before it. The curve is the report's own; the colours
+that a page would give it are set in the picture.
 """
 
 import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from headrace.dataflow.record.curves import HEIGHT, WIDTH, Curve, chart
@@ -13,7 +18,9 @@ from headrace.dataflow.record.rundir import read_jsonl
 
 METRICS = ("reward/mean", "reward/exact")
 LEGEND_HEIGHT = 18
-COLOURS = ("#1766b8", "#c2571a")
+NAME_WIDTH = 7.2
+"""Of a letter of a curve's name, at most."""
+COLOURS = ("#1766b8", "#c2571a", "#3d8b5f", "#8a4fb0")
 STYLE = (
     "svg{background:#fff}"
     "text{font:11px system-ui,sans-serif;fill:#5c6878}"
@@ -25,36 +32,42 @@ STYLE = (
 )
 
 
-def picture(history: History) -> str:
-    """One SVG with a curve of each of METRICS. Raises ValueError where the run has none of one."""
-    curves = [Curve(label=metric, points=_points(history, metric)) for metric in METRICS]
+def picture(history: History, metrics: Sequence[str] = METRICS) -> str:
+    """One SVG with a curve of each metric. Raises ValueError where the run has none of one."""
+    curves = [Curve(label=metric, points=_points(history, metric)) for metric in metrics]
     drawn = re.search(r"<svg[^>]*>(.*)</svg>", chart("Reward", curves), re.DOTALL)
     if drawn is None:
         raise ValueError("the chart holds no SVG; headrace.dataflow.record.curves has changed")
-    names = "".join(
-        f'<text class="name k{number}" x="{46 + 110 * number}" y="13">{metric}</text>'
-        for number, metric in enumerate(METRICS)
-    )
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT + LEGEND_HEIGHT}" '
         f'width="{2 * WIDTH}" role="img" aria-label="Reward over training steps"><style>{STYLE}</style>'
-        f'{names}<g transform="translate(0 {LEGEND_HEIGHT})">{drawn[1]}</g></svg>\n'
+        f'{_names(metrics)}<g transform="translate(0 {LEGEND_HEIGHT})">{drawn[1]}</g></svg>\n'
     )
 
 
+def _names(metrics: Sequence[str]) -> str:
+    left, names = 46.0, []
+    for number, metric in enumerate(metrics):
+        names.append(f'<text class="name k{number}" x="{left:.0f}" y="13">{metric}</text>')
+        left += NAME_WIDTH * (len(metric) + 1)
+    return "".join(names)
+
+
 def _points(history: History, metric: str) -> list[tuple[float, float]]:
-    course = history.course()
-    points = [(float(step), value) for step, value in course.values(metric)]
+    policy, _, name = metric.rpartition(":")
+    course = history.course(policy or None)
+    points = [(float(step), value) for step, value in course.values(name)]
     if not points:
         raise ValueError(f"the run recorded no {metric}; it recorded {len(course.lines)} steps")
     return points
 
 
 def main() -> None:
-    if len(sys.argv) != 3:
-        sys.exit(f"usage: {sys.argv[0]} METRICS.jsonl OUT.svg")
-    metrics, out = map(Path, sys.argv[1:])
-    out.write_text(picture(History.of(read_jsonl(metrics).records, [])), encoding="utf-8")
+    if len(sys.argv) < 3:
+        sys.exit(f"usage: {sys.argv[0]} METRICS.jsonl OUT.svg [[POLICY:]METRIC ...]")
+    records, out = map(Path, sys.argv[1:3])
+    history = History.of(read_jsonl(records).records, [])
+    out.write_text(picture(history, sys.argv[3:] or METRICS), encoding="utf-8")
 
 
 if __name__ == "__main__":

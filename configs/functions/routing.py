@@ -4,7 +4,7 @@ from headrace.services.branch import Parent, Prompt
 
 SHORT, LONG = set("abcde"), set("fghij")
 """What the router says, by the first letter."""
-PRICE = 0.2
+PRICE = 0.3
 """Of an answer by the specialist for long ones."""
 
 

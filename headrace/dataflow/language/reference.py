@@ -8,15 +8,34 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+from headrace.algorithms.options import GrpoOptions
 from headrace.dataflow.language.fields import Key, keys, type_name
 from headrace.dataflow.language.include import Include
 from headrace.dataflow.language.keys_text import options_of, value_text
 from headrace.dataflow.language.spec import OPTIONS, GraphSpec, NodeSpec
 from headrace.dataflow.language.tree import node_keys
-from headrace.services.options import Placed, PolicyOptions
+from headrace.services.kinds import KINDS
+from headrace.services.options import CopyData, CopyVerifier, Placed, PolicyOptions
 
 SHARED_BY: Final = 5
 """Kinds that have a key in common, from which on it stands in a table for all of them."""
+
+LEAST: Final[Mapping[str, Mapping[str, Any]]] = {
+    "source": {"dataset": CopyData()},
+    "reward": {"verifier": CopyVerifier()},
+    "judge": {"base_url": "", "model": "", "template": ""},
+    "trainer": {"algorithm": GrpoOptions()},
+    "branch": {"function": "module:function"},
+    "join": {"column": "its `column`"},
+    "filter": {"function": "module:function"},
+    "eval": {"dataset": CopyData(), "verifier": CopyVerifier()},
+}
+"""Options that a kind has to be given."""
+CHOSEN: Final[Mapping[str, str]] = {
+    "transform": "those that it is told.",
+    "sink": "those that it is told, or the texts and all that its inputs write.",
+}
+"""Kinds whose columns the graph says one by one."""
 
 HEAD: Final = """\
 # Keys of a dataflow
@@ -52,6 +71,7 @@ class _Writer:
         yield from ["", *self._table(keys(Placed).values())]
         for kind, options in OPTIONS.items():
             yield from ["", f"### {kind}", "", _first_line(options), "", *self._table(_of_node(kind), kind)]
+            yield from ["", *_columns(kind)]
         yield from ["", "## Options"]
         written: set[tuple[type[Any], ...]] = set()
         while waiting := [classes for classes in self._titles if classes not in written]:
@@ -97,6 +117,22 @@ class _Writer:
             self._titles[classes] = f"{key.name} of {owner}" if key.name in taken else key.name
         title = self._titles[classes]
         return f"[{name}](#{title.replace(' ', '-')})"
+
+
+def _columns(kind: str) -> Iterator[str]:
+    """What a kind of node reads and writes, with the least options that it can have."""
+    declared = KINDS[kind]
+    if kind in CHOSEN:
+        yield f"Columns: {CHOSEN[kind]}"
+        return
+    options = declared.options(**LEAST.get(kind, {}))
+    yield f"Reads {_typed(declared.reads(options).items())}."
+    if written := declared.writes(options):
+        yield f"Writes {_typed((column.name, column.dtype) for column in written)}."
+
+
+def _typed(columns: Iterable[tuple[str, str | None]]) -> str:
+    return ", ".join(f"`{name}`" + (f" ({dtype})" if dtype else "") for name, dtype in columns) or "no column"
 
 
 def _of_node(kind: str) -> Iterator[Key]:
