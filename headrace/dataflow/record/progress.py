@@ -36,7 +36,17 @@ FIGURES = {
     "tokens/s": "perf/tokens_per_s",
 }
 QUIET_EVENTS = frozenset(
-    {"state", "started", "checkpoint", "evaluated", QUEUE, QUEUE_STARTED, RUN_STARTED, RUN_ENDED}
+    {
+        "state",
+        "started",
+        "checkpoint",
+        "evaluated",
+        "not_joined",
+        QUEUE,
+        QUEUE_STARTED,
+        RUN_STARTED,
+        RUN_ENDED,
+    }
 )
 """Events of a healthy run: they are in events.jsonl and not worth a line."""
 

@@ -1,7 +1,8 @@
 """From a checked graph to an ended run.
 
     shared memory ─► runtime ─► queue ─► tables ─► replicas, each kept by the supervisor
-                                                     │ the trainer is done ─► completed   (0)
+                                                     │ a trainer is done   ─► what it alone needed is retired
+                                                     │ the last is         ─► completed   (0)
                                                      │ a role is lost      ─► failed      (1)
                                                      │ Ctrl-C, SIGTERM     ─► interrupted (130)
     everything is stopped in reverse, telemetry is drained, the summary and the report are written
@@ -13,7 +14,7 @@ process, socket or shared-memory file outlives `launch`.
 import asyncio
 import json
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -25,7 +26,7 @@ from headrace.dataflow.language.rooted import rooted
 from headrace.dataflow.language.spec import GraphSpec
 from headrace.dataflow.planning.cluster import this_machine
 from headrace.dataflow.planning.plan import Plan, plan
-from headrace.dataflow.planning.topology import members
+from headrace.dataflow.planning.topology import leased_table, members
 from headrace.dataflow.record.progress import Progress
 from headrace.dataflow.record.report import write_html
 from headrace.dataflow.record.rundir import RunDir, RunDirError
@@ -35,6 +36,7 @@ from headrace.dataflow.running.assignments import Places, Start, assignments
 from headrace.dataflow.running.interrupts import Interrupts
 from headrace.dataflow.running.kept_queue import KeptQueue
 from headrace.dataflow.running.locks import Held, held
+from headrace.dataflow.running.needs import AWAITED, NEEDLESS, Needs
 from headrace.dataflow.running.observe import DirectReport, drain, observe
 from headrace.dataflow.running.runtimes.base import QueuePlace, ReplicaDied, Runtime, RuntimeUnavailable
 from headrace.dataflow.running.shared_memory import owned_folder, root
@@ -48,9 +50,6 @@ from headrace.transferqueue import Client, QueueError, Refused, TableStats
 Status = Literal["completed", "failed", "interrupted"]
 
 EXIT_CODES: dict[Status, int] = {"completed": 0, "failed": 1, "interrupted": 130}
-
-AWAITED = ("trainer", "eval")
-"""Kinds whose work is the run's: it has ended when theirs has."""
 
 FAILURES = (RuntimeUnavailable, ReplicaFailed, ReplicaDied, QueueError)
 """What may keep a run from starting; anything else is a fault of ours and travels."""
@@ -202,11 +201,13 @@ class Launch:
 
     async def run(self, ground: Ground) -> Outcome:
         places = self._places(ground)
-        told = assignments(self._spec, self._planned, places)
+        needs = self._needs(places, ground.client)
+        told = [a for a in assignments(self._spec, self._planned, places) if a.node in needs.started]
         for name, table in self._planned.tables.items():
             await ground.client.create(replace(table, first_step=places.starts[name].step))
         if self._spec.queue.durable:
             await self._return_to(told, ground.client)
+        await needs.reopen()
         steps = {name: start.step for name, start in places.starts.items()}
         first = next(iter(steps.values())) if len(steps) == 1 else steps
         self._report.event(RUN_STARTED, first_step=first, runtime=self._spec.runtime)
@@ -214,12 +215,21 @@ class Launch:
             ground.runtime, ground.client, self._report, max_restarts=self._spec.max_restarts
         )
         try:
-            kept = {supervisor.keep(a, again=self._again(a, ground.client)): a.kind for a in told}
-            outcome = await self._until_over(kept, ground)
+            kept = {supervisor.keep(a, again=self._again(a, ground.client)): a for a in told}
+            awaited = {a.node: task for task, a in kept.items() if a.kind in AWAITED}
+            outcome = await self._until_over(kept, needs.follow(awaited, supervisor), ground)
         finally:
             await supervisor.stop()
         await self._settle(ground)
         return outcome
+
+    def _needs(self, places: Places, client: Client) -> Needs:
+        tables = {name: str(leased_table(self._spec, name)) for name in self._spec.of_kind("trainer")}
+        steps_done = {name: places.starts[table].step for name, table in tables.items()}
+        needs = Needs(self._spec, self._planned, client, steps_done=steps_done)
+        if absent := [s.node for s in self._planned.services if s.node not in needs.started]:
+            self._report.event("not_started", nodes=absent, reason=NEEDLESS)
+        return needs
 
     async def _return_to(self, told: Sequence[Assignment], client: Client) -> None:
         """What the queue held for an earlier launch is free again, and its trainers are back at their
@@ -269,26 +279,33 @@ class Launch:
     def _checkpoints(self, policy: str) -> Path:
         return self._run.checkpoints_of(policy, alone=len(self._spec.of_kind("trainer")) == 1)
 
-    async def _until_over(self, kept: dict[asyncio.Task[None], str], ground: Ground) -> Outcome:
-        """Waits for the trainers' end, or for what ends the run before."""
+    async def _until_over(
+        self, kept: dict[asyncio.Task[None], Assignment], follow: Coroutine[Any, Any, None], ground: Ground
+    ) -> Outcome:
+        """Waits for the trainers' end, or for what ends the run before; `follow` goes along with it."""
         died = asyncio.create_task(ground.queue.over())
         asked = asyncio.create_task(self._interrupts.asked.wait())
+        following = asyncio.create_task(follow)
         self._interrupts.patient = True
-        pending: set[asyncio.Task[Any]] = {*kept, died, ground.observing, asked}
+        done: set[asyncio.Task[Any]] = set()
+        pending: set[asyncio.Task[Any]] = {*kept, died, ground.observing, asked, following}
         try:
             while True:
-                done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
                 if died in done:
                     return _gone("the queue's controller", died)
                 if ground.observing in done:
                     return _gone("telemetry", ground.observing)
+                if following in done:
+                    await following
                 if outcome := _outcome(done, kept):
                     return outcome
                 if asked in done:
                     return Outcome(status="interrupted")
+                done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            for task in (died, asked):
+            for task in (died, asked, following):
                 task.cancel()
+            await asyncio.gather(following, return_exceptions=True)
 
     async def _settle(self, ground: Ground) -> None:
         """Drains telemetry to the last record and takes the queue's final figures."""
@@ -321,14 +338,14 @@ def figures(table: TableStats) -> dict[str, Any]:
     }
 
 
-def _outcome(done: set[asyncio.Task[Any]], kept: dict[asyncio.Task[None], str]) -> Outcome | None:
+def _outcome(done: set[asyncio.Task[Any]], kept: dict[asyncio.Task[None], Assignment]) -> Outcome | None:
     """What the replicas that ended make of the run; None: it goes on."""
     for task in done & kept.keys():
-        if (error := task.exception()) is not None:
+        if not task.cancelled() and (error := task.exception()) is not None:
             return Outcome(
                 status="failed", cause=str(error) if isinstance(error, RoleLost) else describe(error)
             )
-    awaited = [task for task, kind in kept.items() if kind in AWAITED]
+    awaited = [task for task, told in kept.items() if told.kind in AWAITED]
     return Outcome(status="completed") if all(task.done() for task in awaited) else None
 
 

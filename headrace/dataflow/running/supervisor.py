@@ -1,6 +1,6 @@
 """Keeps the replicas of a run alive, and says when a role has no way to go on.
 
-    started ─► served ─► over                        its work is done, or it was stopped
+    started ─► served ─► over                        its work is done, or it was stopped or retired
        ▲          └─► gave up or died ─► leases back ─► back-off ─┐
        └──────────────────────────────────────────────────────────┘   at most `max_restarts` times in a row,
                                                                       and not where it would end the same way
@@ -12,7 +12,7 @@ each role has a replica left; a role that lost its last raises RoleLost with the
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from headrace.dataflow.running.runtimes.base import Handle, ReplicaDied, Runtime
 from headrace.services.base import Report
@@ -60,6 +60,7 @@ class Supervisor:
         self._kept: dict[str, asyncio.Task[None]] = {}
         self._handles: dict[str, Handle] = {}
         self._left: Counter[str] = Counter()
+        self._retired: set[str] = set()
         self._stopping = False
 
     def keep(self, assignment: Assignment, *, again: Again = the_same) -> asyncio.Task[None]:
@@ -72,13 +73,24 @@ class Supervisor:
         self._kept[assignment.replica] = task
         return task
 
+    async def retire(self, node: str, reason: str) -> None:
+        """Stops the replicas of a role that the run goes on without; the tasks of `keep` end, none raises."""
+        self._retired.add(node)
+        replicas = [name for name, task in self._kept.items() if _node(name) == node and not task.done()]
+        await self._end(replicas)
+        for replica in replicas:
+            self._report.event("retired", replica=replica, reason=reason)
+
     async def stop(self) -> None:
         """Stops every replica; what they hold goes back to the queue. Those being started are not."""
         self._stopping = True
-        for replica, task in self._kept.items():
+        await self._end(list(self._kept))
+
+    async def _end(self, replicas: Sequence[str]) -> None:
+        for replica in replicas:
             if replica not in self._handles:
-                task.cancel()
-        handles = dict(self._handles)
+                self._kept[replica].cancel()
+        handles = {replica: self._handles[replica] for replica in replicas if replica in self._handles}
         ends = await asyncio.gather(
             *(handle.stop(STOP_TIMEOUT_S) for handle in handles.values()), return_exceptions=True
         )
@@ -87,11 +99,14 @@ class Supervisor:
                 reason = f"{type(end).__name__}: not stopped within {STOP_TIMEOUT_S:g} s. {end}"
                 self._report.event("not_stopped", replica=replica, reason=reason)
                 self._kept[replica].cancel()
-        await asyncio.gather(*self._kept.values(), return_exceptions=True)
+        await asyncio.gather(*(self._kept[replica] for replica in replicas), return_exceptions=True)
+
+    def _is_ending(self, assignment: Assignment) -> bool:
+        return self._stopping or assignment.node in self._retired
 
     async def _keep(self, assignment: Assignment, again: Again) -> None:
         failures = restarts = 0
-        while not self._stopping:
+        while not self._is_ending(assignment):
             started = time.monotonic()
             try:
                 await self._live(assignment, restarts)
@@ -99,7 +114,7 @@ class Supervisor:
             except (ReplicaFailed, ReplicaDied) as error:
                 failures = 1 if time.monotonic() - started > STEADY_AFTER_S else failures + 1
                 await self._mourn(assignment, error)
-                if self._stopping:
+                if self._is_ending(assignment):
                     return
                 try:
                     assignment = await self._again(assignment, again, error, failures)
@@ -144,3 +159,7 @@ class Supervisor:
                 f"failed {failures} time(s) in a row, last with: {error}\n  not started again: {why}\n"
                 f"  its log: {assignment.log_file}"
             ) from error
+
+
+def _node(replica: str) -> str:
+    return replica.rpartition("/")[0]

@@ -215,6 +215,46 @@ async def test_stopping_stops_what_runs_and_cancels_what_is_being_started(diary:
     assert report.of("died") == []
 
 
+async def test_a_role_that_is_retired_ends_and_the_others_go_on(diary: list[str]) -> None:
+    kept, report = supervisor(
+        diary, answers_0=[GOES_ON], answers_1=[NEVER_STARTS], answers_2=[None], scores_0=[GOES_ON]
+    )
+    running, starting, over = (kept.keep(assignment(index)) for index in range(3))
+    other = kept.keep(assignment(kind="reward", node="scores"))
+    await over
+    await kept.retire("answers", "nobody asks for it")
+    assert (running.exception(), starting.cancelled(), other.done()) == (None, True, False)
+    assert diary[4:] == ["killed answers/1", "stop answers/0"]
+    reason = "nobody asks for it"
+    assert report.of("retired") == [{"replica": f"answers/{index}", "reason": reason} for index in (0, 1)]
+    await kept.stop()
+    assert other.exception() is None
+    assert diary[6:] == ["stop scores/0"]
+
+
+async def test_a_replica_that_waits_for_its_restart_is_not_restarted_once_retired(
+    diary: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervision, "BACKOFF_FIRST_S", 100.0)
+    kept, report = supervisor(diary, answers_0=[DIED])
+    task = kept.keep(assignment())
+    while not report.of("died"):
+        await asyncio.sleep(0)
+    await kept.retire("answers", "nobody asks for it")
+    assert task.cancelled()
+    assert diary == ["start answers/0", "evict answers/0"]
+
+
+async def test_a_replica_that_fails_while_it_is_retired_is_no_loss(diary: list[str]) -> None:
+    kept, report = supervisor(diary, answers_0=[FailsWhenStopped])
+    task = kept.keep(assignment())
+    await asyncio.sleep(0)
+    await kept.retire("answers", "nobody asks for it")
+    assert task.exception() is None
+    assert [detail["reason"] for detail in report.of("failed")] == [str(FAILED)]
+    assert diary == ["start answers/0", "stop answers/0", "evict answers/0"]
+
+
 async def test_a_replica_that_fails_while_it_is_stopped_is_said_and_not_restarted(diary: list[str]) -> None:
     kept, report = supervisor(diary, answers_0=[FailsWhenStopped])
     task = kept.keep(assignment())
