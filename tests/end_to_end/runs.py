@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,7 +59,8 @@ def started(*arguments: str, directory: Path | None = None) -> Iterator[subproce
     finally:
         if process.poll() is None:
             for child in [*psutil.Process(process.pid).children(recursive=True), process]:
-                child.kill()
+                with suppress(psutil.NoSuchProcess):
+                    child.kill()
             process.communicate()
 
 

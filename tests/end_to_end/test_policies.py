@@ -183,3 +183,29 @@ def test_rows_that_cannot_be_asked_about_or_judged_leave_with_their_reason_and_c
     assert solver["dropped"] == {"its group in 'judged' was lost: quarantined by task 'judging'": 1}
     assert (solver["trained"], verifier["trained"]) == (6 * 4 - 2, 6 * 8)
     assert sum(step["reward/trusted"] < 0.5 for step in run.steps("solver")) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("durability", ["memory", "disk"])
+def test_a_run_goes_on_where_each_of_its_policies_stood(tmp_path: Path, durability: str) -> None:
+    """First one of them is through at once, then both learn on."""
+    queue = f"queue.durability={durability}"
+    for solver, verifier in ((2, 4), (2, 7), (5, 8)):
+        steps = (f"learn.steps={solver}", f"learn_judging.steps={verifier}")
+        run = ran(tmp_path / "run", queue, *steps, resume=(tmp_path / "run").exists())
+        assert run.code == 0, run.events("run_ended")
+        assert [step["step"] for step in run.steps("solver")] == list(range(solver))
+        assert [step["step"] for step in run.steps("verifier")] == list(range(verifier))
+    started = [event["first_step"] for event in run.events("run_started")]
+    assert started == [{"prompts": p, "judged": j} for p, j in ((0, 0), (2, 4), (2, 7))]
+    for told in run.events("queue"):
+        assert (told["lost"], told["duplicated"], told["violations"]) == (0, 0, 0)
+
+
+@pytest.mark.slow
+def test_data_that_end_with_the_last_step_reach_the_last_table_through_several_replicas(
+    tmp_path: Path,
+) -> None:
+    several = (f"{node}.replicas=2" for node in ("judged", "judgements", "judging", "trust", "scores"))
+    run = ran(tmp_path / "run", "prompts.epochs=1", "prompts.dataset.size=12", *several)
+    assert_whole(run, {"solver": 6, "verifier": 6})
