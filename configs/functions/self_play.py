@@ -1,4 +1,4 @@
-"""A proposer makes words for a solver to copy; it is rewarded for those that the solver gets half of the time."""
+"""A proposer makes words for a solver to copy; rewarded are those that the solver gets half the time."""
 
 from headrace.services.branch import Parent, Prompt
 
@@ -14,8 +14,8 @@ def proposed(row: Parent) -> Prompt | None:
 
 
 def proposal(response: str, example: dict, *, success: float | None) -> dict:
-    """Highest where the solver gets the word in half of its tries; a word that it never or always gets is worth
-    a little, and what is none nothing."""
+    """Highest where the solver gets the word in half of its tries; a word that it never or always gets is
+    worth a little, and what is no word nothing."""
     if success is None:
         return {"reward": 0.0, "valid": 0.0}
     return {

@@ -49,6 +49,8 @@ class Bridge:
     table: str
     origin: Origin | None
     """How the branch numbers its groups; None: rows are copied under their own numbers."""
+    columns: tuple[str, ...] = ()
+    """Those that the branch writes there."""
     owed: tuple[str, ...] = ()
     """Of a branch: columns of the parent's rows that joins write once its prompts are answered."""
     policies: tuple[str, ...] = ()

@@ -26,7 +26,7 @@ LEAST: Final[Mapping[str, Mapping[str, Any]]] = {
     "judge": {"base_url": "", "model": "", "template": ""},
     "trainer": {"algorithm": GrpoOptions()},
     "branch": {"function": "module:function"},
-    "join": {"column": "its `column`"},
+    "join": {"column": "COLUMN"},
     "filter": {"function": "module:function"},
     "eval": {"dataset": CopyData(), "verifier": CopyVerifier()},
 }

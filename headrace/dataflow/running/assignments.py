@@ -6,6 +6,7 @@ from pathlib import Path
 
 from headrace.dataflow.language.spec import GraphSpec
 from headrace.dataflow.planning.plan import Plan, ServicePlan, origin
+from headrace.dataflow.planning.roles import writes
 from headrace.dataflow.planning.topology import (
     answering,
     leased_table,
@@ -152,6 +153,7 @@ def _bridge(spec: GraphSpec, service: ServicePlan) -> Bridge | None:
     return Bridge(
         table=service.writes_to,
         origin=origin(spec, branch),
+        columns=tuple(column.name for column in writes(spec, branch)),
         owed=tuple(spec.nodes[join].options.column for join in members(spec, branch, "join")),
         policies=tuple(spec.policies),
         answered_by=policy_of(spec, str(answering(spec, parent))),

@@ -74,7 +74,9 @@ class Branch:
         """Acknowledges rows whose groups are in the new table. Raises BranchError naming the first row that
         the function would not take, once the others are done."""
         if self._options.function is None:
-            await self._put_new([_copied(part) for part in rows.by_group()], whole=_copied(rows))
+            names = self._bridge.columns
+            parts = [_copied(part, names) for part in rows.by_group()]
+            await self._put_new(parts, whole=_copied(rows, names))
             yield Output(uids=rows.uids)
             return
         fresh, without, failed = await asyncio.to_thread(self._made, rows)
@@ -216,10 +218,9 @@ def _tokens(
     return [Tokens(text=t, ids=i, policies=p, versions=v) for t, i, p, v in columns]
 
 
-def _copied(rows: Rows) -> Fresh:
-    return Fresh(
-        uids=rows.uids, groups=rows.groups, columns={name: rows.arrow(name) for name in rows.columns}
-    )
+def _copied(rows: Rows, names: Sequence[str]) -> Fresh:
+    """Without what was read for the branch alone: marks, and what transforms within it go by."""
+    return Fresh(uids=rows.uids, groups=rows.groups, columns={name: rows.arrow(name) for name in names})
 
 
 def _together(fresh: Sequence[Fresh]) -> Fresh:

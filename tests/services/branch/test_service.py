@@ -10,7 +10,7 @@ import pytest
 
 from headrace.services.branch import Parent, Prompt
 from headrace.services.errors import ReplicaFailed, first_error
-from tests.services.branched import BRIDGE, ORIGIN, between
+from tests.services.branched import BRIDGE, ORIGIN, READS, between
 
 CALLS: Iterator[int] = count()
 
@@ -145,7 +145,7 @@ async def test_copies_are_made_once_and_under_the_rows_own_numbers(tmp_path: Pat
         await b.client.put("judged", lease.rows.uids, cells, groups=lease.rows.groups)
         await b.client.drop("judged", lease.rows.uids, "over before")
         await b.client.release(lease, reason="its holder was killed", failed=False)
-        await b.branch(None, bridge=replace(BRIDGE, origin=None))
+        await b.branch(None, bridge=replace(BRIDGE, origin=None, columns=READS))
         rows = await b.fresh()
         assert rows.uids.tolist() == [1 << 16, 1 << 16 | 1, 2 << 16, 2 << 16 | 1]
         assert rows["response_ids"][0].tolist() == [5, 6, 1]
