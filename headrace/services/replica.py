@@ -198,7 +198,7 @@ class Replica:
             raise error
 
     async def _hand_back(self, lease: Lease, left: set[int], reason: str, *, failed: bool) -> None:
-        """Releases rows; those of a lease that has ended are back already."""
+        """Releases rows; those of a lease that has ended are back already, or were done as the stop came."""
         if not left:
             return
         uids = np.array(sorted(left), dtype=np.int64)
@@ -209,7 +209,8 @@ class Replica:
         try:
             await on_held(len(uids), release)
         except LeaseLost as lost:
-            self._context.report.event("lease_lost", reason=str(lost))
+            if failed:
+                self._context.report.event("lease_lost", reason=str(lost))
 
     async def _follow(self, service: Weighted) -> None:
         while True:

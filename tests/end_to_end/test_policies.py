@@ -1,5 +1,6 @@
 """Several policies in one run, in this process: each learns from its own rows, within its own bound."""
 
+import shutil
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -209,3 +210,33 @@ def test_data_that_end_with_the_last_step_reach_the_last_table_through_several_r
     several = (f"{node}.replicas=2" for node in ("judged", "judgements", "judging", "trust", "scores"))
     run = ran(tmp_path / "run", "prompts.epochs=1", "prompts.dataset.size=12", *several)
     assert_whole(run, {"solver": 6, "verifier": 6})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("policy", "reason"),
+    [
+        ("solver", "timeline: made by a lost version, 3 or later"),
+        ("verifier", "its group in 'judged' was lost: timeline: made by a lost version, 3 or later"),
+    ],
+)
+def test_a_policy_whose_steps_come_out_otherwise_goes_on_without_what_came_of_them(
+    tmp_path: Path, policy: str, reason: str
+) -> None:
+    """Its newest checkpoint is lost, and its rate another when the steps since are taken again."""
+    disk = ["queue.durability=disk"]
+    for trainer in TRAINERS.values():
+        disk += [f"{trainer}.checkpoint_every=2", f"{trainer}.keep_checkpoints=3"]
+    run = ran(tmp_path / "run", *disk, "steps=4")
+    assert_whole(run, {"solver": 4, "verifier": 4})
+    shutil.rmtree(run.checkpoints(policy) / "step-00000004")
+    rate = f"policies.{policy}.optimizer.lr=5.0e-2"
+    run = ran(tmp_path / "run", *disk, "steps=8", rate, resume=True)
+    assert run.code == 0
+    (moved,) = run.events("new_timeline")
+    assert (moved["source"], moved["version"]) == (f"{TRAINERS[policy]}/0", 3)
+    assert set(run.table("solver")["dropped"]) <= {reason}
+    for each in TABLES:
+        table = run.table(each)
+        assert (table["steps"], table["trained"]) == (8, 8 * ROWS[each])
+        assert (table["lost"], table["duplicated"], table["violations"]) == (0, 0, 0)

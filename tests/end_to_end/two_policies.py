@@ -95,10 +95,12 @@ class Run:
         """What the queue said last of the table that a policy learns from."""
         return next(e for e in reversed(self.events("queue")) if e["table"] == TABLES[policy])
 
+    def checkpoints(self, policy: str) -> Path:
+        return RunDir.open(self.directory).checkpoints_of(policy, alone=False)
+
     def weights(self, policy: str, step: int) -> bytes:
         """Of a checkpoint."""
-        folder = RunDir.open(self.directory).checkpoints_of(policy, alone=False)
-        return (folder / f"step-{step:08d}" / "model.safetensors").read_bytes()
+        return (self.checkpoints(policy) / f"step-{step:08d}" / "model.safetensors").read_bytes()
 
 
 def ran(directory: Path, *overrides: str, text: str = GRAPH, resume: bool = False) -> Run:
