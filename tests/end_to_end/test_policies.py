@@ -9,7 +9,17 @@ import pytest
 
 from headrace.transferqueue.disk.archive import read_archive
 from tests.end_to_end.poisoned import RAISES
-from tests.end_to_end.two_policies import APART, ROWS, TABLES, TRAINERS, Run, ran, read_recorded, recorded
+from tests.end_to_end.two_policies import (
+    APART,
+    JUDGING,
+    ROWS,
+    TABLES,
+    TRAINERS,
+    Run,
+    ran,
+    read_recorded,
+    recorded,
+)
 
 PROMPT = ("prompt_ids", "prompt_policies", "prompt_versions")
 STOP, ASKS = 1, 2
@@ -240,3 +250,26 @@ def test_a_policy_whose_steps_come_out_otherwise_goes_on_without_what_came_of_th
         table = run.table(each)
         assert (table["steps"], table["trained"]) == (8, 8 * ROWS[each])
         assert (table["lost"], table["duplicated"], table["violations"]) == (0, 0, 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("policy", ["actor", "critic"])
+def test_an_actor_and_its_critic_go_back_each_by_itself(tmp_path: Path, policy: str) -> None:
+    """No policy's versions gate the rows that the critic learns from."""
+    trainers = {"actor": "learn", "critic": "learn_values"}
+    overrides = ["runtime=local", "steps=4", "queue.durability=disk", "prompts.samples_per_prompt=2"]
+    overrides += ["answers.engine=fake", "answers.fake={answer: random, mean_tokens: 3}"]
+    for trainer in trainers.values():
+        overrides += [f"{trainer}.{key}" for key in ("prompts_per_step=4", "threads=1")]
+        overrides += [f"{trainer}.{key}" for key in ("checkpoint_every=2", "keep_checkpoints=3")]
+    text = (JUDGING.parents[1] / "ppo_copy_cpu.yaml").read_text()
+    run = ran(tmp_path / "run", *overrides, text=text)
+    assert run.code == 0
+    weights = run.weights(policy, 4)
+    shutil.rmtree(run.checkpoints(policy) / "step-00000004")
+    again = ran(tmp_path / "run", *overrides, text=text, resume=True)
+    assert again.code == 0, again.events("run_ended")
+    assert again.weights(policy, 4) == weights
+    assert again.events("new_timeline") == []
+    for each in trainers:
+        assert [step["step"] for step in again.steps(each)] == ([0, 1, 2, 3] + [2, 3] * (each == policy))
