@@ -40,19 +40,22 @@ def written(tmp_path: Path, text: str) -> str:
 @pytest.mark.slow
 def test_a_trainer_that_stands_still_holds_up_those_alone_that_need_it(tmp_path: Path) -> None:
     directory = tmp_path / "run"
-    with started(written(tmp_path, THREE), "runtime=ray", directory=directory) as process:
-        until(process, lambda line: line.startswith("slow  step 1/"))
+    steps = {"slow": 6, "below": 6, "quick": 30}
+    longer = (f"learn_quick.steps={steps['quick']}", "l.fake.seconds_per_token=0.05")
+    with started(written(tmp_path, THREE), "runtime=ray", *longer, directory=directory) as process:
+        line = until(process, lambda line: line.startswith(("slow  step 1/", "quick  step 30/")))
+        assert line.startswith("slow"), "the quick one is not to be through by then"
         pid = replica_pid(directory, "learn_slow/0")
         os.kill(pid, signal.SIGSTOP)
-        until(process, lambda line: line.startswith("quick  step 6/"))
+        until(process, lambda line: line.startswith("quick  step 30/"))
         stopped = Run(directory=directory, code=0)
         assert len(stopped.steps("slow")) < 6 and len(stopped.steps("below")) < 6
         os.kill(pid, signal.SIGCONT)
         _, err = process.communicate(timeout=120)
     run = Run(directory=directory, code=process.returncode)
     assert run.code == 0, err
-    for policy in ("slow", "below", "quick"):
-        assert [step["step"] for step in run.steps(policy)] == list(range(6))
+    for policy, number in steps.items():
+        assert [step["step"] for step in run.steps(policy)] == list(range(number))
     assert run.events("died") == []
     assert {table["lost"] for table in run.events("queue")} == {0}
 
