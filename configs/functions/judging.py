@@ -2,7 +2,7 @@
 
 from headrace.services.branch import Parent, Prompt
 
-RIGHT, WRONG = "a", "b"
+RIGHT, WRONG = "j", "i"
 """What the verifier says."""
 
 
@@ -21,4 +21,5 @@ def solution(response: str, example: dict, *, trust: float | None) -> dict:
     """The share of right places, three parts, and the verifier's trust in the answer, one part."""
     answer = example["answer"]
     places = sum(a == b for a, b in zip(response, answer, strict=False)) / max(len(response), len(answer))
-    return {"reward": 0.75 * places + 0.25 * (trust or 0.0), "exact": float(response == answer)}
+    trusted = trust or 0.0
+    return {"reward": 0.75 * places + 0.25 * trusted, "exact": float(response == answer), "trust": trusted}
