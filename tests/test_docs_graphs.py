@@ -6,13 +6,16 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+import yaml
 
 from headrace.dataflow import Graph
 from headrace.dataflow.check import check_here
+from headrace.dataflow.cli import app
 from headrace.dataflow.language.parse import parse
 from headrace.dataflow.language.spec import GraphSpec
 from headrace.dataflow.record.rundir import read_jsonl
 from headrace.dataflow.running.launch import launch
+from headrace.services.kinds import KINDS
 
 ROOT = Path(__file__).parent.parent
 TEXT = (ROOT / "docs" / "graphs.md").read_text()
@@ -45,6 +48,39 @@ def test_both_writings_of_the_graph_are_the_same_and_have_no_problem(monkeypatch
     exec(block("python", "graph.run()"), {})
     assert built[0].spec() == quiet()
     assert check_here(quiet()) == []
+
+
+def test_the_first_graph_has_no_problem() -> None:
+    assert check_here(parse(block("yaml", "name: copy-letters")).spec) == []
+
+
+def test_the_table_of_kinds_has_every_kind() -> None:
+    table = TEXT.partition("| kind | part |")[2].partition("\n\n")[0]
+    first_cells = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
+    assert sorted(re.findall(r"`(\w+)`", " ".join(first_cells))) == sorted(KINDS)
+
+
+def test_what_it_shows_of_shipped_dataflows_stands_in_them() -> None:
+    shown = yaml.safe_load(block("yaml", "as: short"))["include"]
+    assert shown == yaml.safe_load((ROOT / "configs" / "grpo_routing_cpu.yaml").read_text())["include"]
+    shipped = yaml.safe_load((ROOT / "configs" / "grpo_solver_verifier_cpu.yaml").read_text())["nodes"]
+    for name, node in yaml.safe_load(block("yaml", "kind: join"))["nodes"].items():
+        assert node.items() <= shipped[name].items(), name
+
+
+def test_every_command_that_the_docs_name_is_one() -> None:
+    known = {
+        command.name or command.callback.__name__ for command in app.registered_commands if command.callback
+    }
+    for document in (ROOT / "docs").glob("*.md"):
+        named = re.findall(r"headrace ([a-z]+)\b", " ".join(re.findall(r"`[^`]+`", document.read_text())))
+        assert set(named) <= known, document
+
+
+def test_every_link_of_the_docs_leads_to_a_file() -> None:
+    for document in (ROOT / "docs").glob("*.md"):
+        for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", document.read_text()):
+            assert (document.parent / link).exists(), f"{document}: {link}"
 
 
 @pytest.mark.slow
