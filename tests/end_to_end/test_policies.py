@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from headrace.dataflow.language.shipped import shipped
 from headrace.transferqueue.disk.archive import read_archive
 from tests.end_to_end.poisoned import RAISES
 from tests.end_to_end.two_policies import (
     APART,
-    JUDGING,
     ROWS,
     TABLES,
     TRAINERS,
@@ -262,7 +262,7 @@ def test_an_actor_and_its_critic_go_back_each_by_itself(tmp_path: Path, policy: 
     for trainer in trainers.values():
         overrides += [f"{trainer}.{key}" for key in ("prompts_per_step=4", "threads=1")]
         overrides += [f"{trainer}.{key}" for key in ("checkpoint_every=2", "keep_checkpoints=3")]
-    text = (JUDGING.parents[1] / "ppo_copy_cpu.yaml").read_text()
+    text = shipped()["ppo_copy_cpu"].read_text()
     run = ran(tmp_path / "run", *overrides, text=text)
     assert run.code == 0
     weights = run.weights(policy, 4)

@@ -13,7 +13,7 @@ from headrace.dataflow.language.parse import parse
 from headrace.dataflow.record.rundir import RunDir, read_jsonl
 from headrace.dataflow.running.launch import launch
 
-JUDGING = Path(__file__).parents[2] / "configs" / "functions" / "judging.py"
+JUDGING = Path(__file__).with_name("judging.py")
 RECORDED = Path(__file__).with_name("recorded.py")
 TRAINERS = {"solver": "learn", "verifier": "learn_judging"}
 TABLES = {"solver": "prompts", "verifier": "judged"}
