@@ -30,6 +30,11 @@ MACHINE = Cluster(cpus=2.0, gpus=0.0, cores=2, memory_bytes=1 << 40)
 
 BROKEN: list[dict[str, Any]] = yaml.safe_load(Path(__file__).with_name("broken_graphs.yaml").read_text())
 
+TWO = Path(__file__).with_name("two_policies.yaml").read_text()
+BROKEN_POLICIES: list[dict[str, Any]] = yaml.safe_load(
+    Path(__file__).with_name("broken_policies.yaml").read_text()
+)
+
 
 def problems_of(text: str, *overrides: str) -> list[str]:
     try:
@@ -41,6 +46,17 @@ def problems_of(text: str, *overrides: str) -> list[str]:
 
 def test_the_good_graph_has_no_problem() -> None:
     assert problems_of(GOOD) == []
+
+
+def test_the_good_graph_of_two_policies_has_no_problem() -> None:
+    assert problems_of(TWO) == []
+
+
+@pytest.mark.parametrize("broken", BROKEN_POLICIES, ids=[broken["case"] for broken in BROKEN_POLICIES])
+def test_a_broken_graph_of_two_policies_is_told_in_full(broken: dict[str, Any]) -> None:
+    assert TWO.count(broken["replace"]) == 1
+    text = TWO.replace(broken["replace"], broken["by"])
+    assert problems_of(text, *broken.get("overrides", ())) == broken["messages"]
 
 
 @pytest.mark.parametrize("broken", BROKEN, ids=[broken["case"] for broken in BROKEN])
