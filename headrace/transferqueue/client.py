@@ -26,13 +26,12 @@ from headrace.transferqueue.link.wire import (
     pack_ints,
     pack_uids,
     read_ints,
-    unpack,
     unpack_ints,
 )
 from headrace.transferqueue.payload.gather import gather
 from headrace.transferqueue.payload.writing import SegmentWriter
 from headrace.transferqueue.reading import BlockReader
-from headrace.transferqueue.rows import Lease, Rows
+from headrace.transferqueue.rows import Lease, Rows, carried
 from headrace.transferqueue.schema import TableSpec
 from headrace.transferqueue.state.records import Publication
 from headrace.transferqueue.stats import Stats
@@ -366,7 +365,7 @@ class Client:
             groups=read_ints(body["groups"]),
             attempts=read_ints(body["attempts"]).astype(np.int32),
             versions=read_ints(body["versions"]),
-            carries=_carries(body["carries"], len(uids)),
+            carries=carried(body["carries"], len(uids)),
             columns=gather(reads, await self._reader.pieces(body), len(uids)),
             spec=spec,
         )
@@ -398,9 +397,3 @@ class Client:
 
 def _handing_back(table: str, lease: int, reason: str) -> dict[str, Any]:
     return {"table": table, "lease": lease, "uids": None, "reason": reason, "failed": False, "carry": []}
-
-
-def _carries(packed: Mapping[int, bytes], rows: int) -> tuple[dict[str, Any] | None, ...]:
-    if not packed:
-        return (None,) * rows
-    return tuple(unpack(packed[row]) if row in packed else None for row in range(rows))

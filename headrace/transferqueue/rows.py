@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.transferqueue.errors import SchemaError
+from headrace.transferqueue.link.wire import unpack
 from headrace.transferqueue.schema import Column, TableSpec
 from headrace.transferqueue.tensors import arrow_to_tensors, as_torch
 
@@ -138,3 +139,10 @@ class Lease:
 
     def __len__(self) -> int:
         return len(self.rows)
+
+
+def carried(packed: Mapping[int, bytes], rows: int) -> tuple[dict[str, Any] | None, ...]:
+    """What each of `rows` carries, from the packed carries by their place among them."""
+    if not packed:
+        return (None,) * rows
+    return tuple(unpack(packed[row]) if row in packed else None for row in range(rows))

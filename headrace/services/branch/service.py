@@ -50,6 +50,8 @@ class Branch:
 
     def __init__(self, *, load_tokenizer: Callable[[str], Any] = load_tokenizer) -> None:
         self._load_tokenizer = load_tokenizer
+        self._promptless = 0
+        """Rows so far that the function made no prompt of."""
 
     async def setup(self, context: Context) -> None:
         """Raises ValueError or ImportError where the function cannot be had."""
@@ -202,7 +204,8 @@ class Branch:
         rows, missing = np.array(uids, dtype=np.int64), np.full(len(uids), np.nan)
         for column in self._bridge.owed:
             await give(self._context.client, self._context.flow.table, rows, {column: missing})
-        self._context.report.metrics({f"branch/{self._context.node}/without": float(len(uids))})
+        self._promptless += len(uids)
+        self._context.report.metrics({f"branch/{self._context.node}/without": float(self._promptless)})
 
     async def close(self) -> None:
         """Holds nothing."""
