@@ -34,6 +34,8 @@ class Flow:
     model: str
     """Of the policy that answers: prompts and answers are tokens of it."""
     no_progress_timeout_s: float
+    from_source: bool = True
+    """Whether the table begins at a source, so that the numbers of its groups are places in the data."""
     own_rows: bool = True
     """Whether the policy that is trained on the rows made them; else they say nothing of its versions."""
     barrier: tuple[str, ...] = ()

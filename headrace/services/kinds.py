@@ -183,6 +183,7 @@ KINDS: Final[dict[str, Kind]] = {
         options=BranchOptions,
         serves="headrace.services.branch.service:Branch",
         reads=_branched,
+        takes=lambda _: _typed(*columns.BRANCHED[2:]),
         writes=lambda _: columns.BRANCHED,
         starts_table=True,
     ),
@@ -250,6 +251,12 @@ def _own(path: str) -> Kind:
             raise ValueError(f"{path} has no method {method}; see headrace.services.own.NodeType")
     if not isasyncgenfunction(cls.process):
         raise ValueError(f"{path}: its process yields nothing; write `async def` and `yield Output(...)`")
+    capacity = getattr(cls, "capacity", 1)
+    if not isinstance(capacity, int) or capacity < 1:
+        raise ValueError(
+            f"{path}: its capacity is {capacity!r}; it must be a whole number of at least 1, the rows that a "
+            "replica may hold at once"
+        )
     return Kind(
         options=options,
         serves=path,

@@ -31,7 +31,7 @@ class NodeType(Protocol):
     """A `headrace.services.base.Service` that says what it reads and writes.
 
     `reads` and `writes` are mappings from columns to types (None in `reads`: any), or static methods that
-    make them from the options. `capacity`: rows in flight at once in a replica.
+    make them from the options. `capacity`: rows in flight at once in a replica, 256 where it does not say.
     """
 
     Options: ClassVar[type[Placed]]

@@ -32,6 +32,8 @@ from headrace.transferqueue import (
     WaitTimeout,
 )
 
+CAPACITY = 256
+"""Rows in flight at once in a service that does not say how many."""
 GIVE_UP_AFTER = 8
 """Groups that fail one after another, with none done in between, before a replica gives up."""
 
@@ -114,7 +116,7 @@ class Replica:
 
     async def _lease(self) -> Lease | None:
         """Leases what there is room for; None when the question has to be asked anew."""
-        room = self._service.capacity - self._in_flight
+        room = getattr(self._service, "capacity", CAPACITY) - self._in_flight
         if room <= 0:
             await self._turn.wait()
             return None

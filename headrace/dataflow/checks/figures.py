@@ -12,7 +12,12 @@ from headrace.dataflow.checks.training import check_filter_sees_groups
 from headrace.dataflow.language.convert import build
 from headrace.dataflow.language.problems import Path, Problem
 from headrace.dataflow.language.spec import GraphSpec
-from headrace.dataflow.planning.arithmetic import group_sizes, table_staleness
+from headrace.dataflow.planning.arithmetic import (
+    group_sizes,
+    groups_of_a_prompt,
+    prompts_per_step,
+    table_staleness,
+)
 from headrace.dataflow.planning.topology import tables
 from headrace.services.options import EvalOptions, QueueOptions, RolloutOptions, SourceOptions, TrainerOptions
 from headrace.services.rollout.engines.fake import Script
@@ -34,6 +39,8 @@ def check_figures(spec: GraphSpec) -> Iterator[Problem]:
                 yield from _staleness_reached(spec, name)
                 if isinstance(start, SourceOptions):
                     yield from _data_lasts(spec.steps_of(name), start, at, reader)
+                else:
+                    yield from _rows_last(spec, table, spec.steps_of(name), name)
 
 
 def _sized_by(start: Any) -> str:
@@ -120,6 +127,30 @@ def check_script(options: RolloutOptions | EvalOptions, path: Path) -> Iterator[
         script: list[Problem] = []
         build(Script, options.fake, (*path, "fake"), script, noun="a fake script")
         yield from script
+
+
+def _rows_last(spec: GraphSpec, table: str, steps: int, trainer: str) -> Iterator[Problem]:
+    """Whether a source far above makes as many prompts of a branch as its trainer asks for."""
+    given, needed = _prompts_in_all(spec, table), steps * prompts_per_step(spec, table)
+    if given is not None and needed > given:
+        yield Problem(
+            path=("nodes", trainer, "prompts_per_step"),
+            wrong=f"{steps} steps need {needed} prompts of '{table}', and the data make {given} at most",
+            way_out="raise the epochs of the source above it, or leave them out, or ask for fewer steps",
+        )
+
+
+def _prompts_in_all(spec: GraphSpec, table: str) -> int | None:
+    """The most prompts that a table ever has; None: no end is set to them, or it cannot be told."""
+    options = spec.nodes[table].options
+    if isinstance(options, SourceOptions):
+        size = size_of(options.dataset)
+        if options.epochs is None or size is None or not isinstance(options.sampler, UniformOptions):
+            return None
+        return size * options.epochs
+    parent = str(tables(spec)[table].parent)
+    above = _prompts_in_all(spec, parent)
+    return None if above is None else above * groups_of_a_prompt(spec, parent, table)
 
 
 def _rollout_knobs(rollout: RolloutOptions, path: Path, staleness: float) -> Iterator[Problem]:

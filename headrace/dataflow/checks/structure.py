@@ -9,9 +9,10 @@ from headrace.dataflow.checks.idle import idle
 from headrace.dataflow.language.fields import keys
 from headrace.dataflow.language.problems import Path, Problem, listing, suggestion
 from headrace.dataflow.language.spec import GraphSpec, NodeKind
-from headrace.dataflow.planning.arithmetic import groups_of_a_step
+from headrace.dataflow.planning.arithmetic import groups_from
 from headrace.dataflow.planning.roles import copies
 from headrace.dataflow.planning.topology import (
+    answering,
     cycle,
     leased_table,
     leased_tables,
@@ -138,8 +139,16 @@ def check_policies(spec: GraphSpec) -> Iterator[Problem]:
     yield from _trained_twice(spec)
     yield from _idle_optimizers(spec)
     for name, node in spec.of_kind("trainer").items():
-        table = leased_table(spec, name)
-        makers = {r: spec.nodes[r].policy for r in members(spec, str(table), "rollout")}
+        table = str(leased_table(spec, name))
+        makers = {r: spec.nodes[r].policy for r in members(spec, table, "rollout")}
+        maker = answering(spec, table)
+        if not makers and maker is not None and node.policy == spec.nodes[maker].policy:
+            yield Problem(
+                path=("nodes", name, "policy"),
+                wrong=f"it trains '{node.policy}' on copies of its own answers, which no bound on staleness "
+                "holds",
+                way_out="read from where the answers are made, without the branch between",
+            )
         if makers and node.policy not in makers.values():
             maker, made_by = next(iter(makers.items()))
             yield Problem(
@@ -208,12 +217,10 @@ def _keeps_pace(spec: GraphSpec, trainers: Sequence[str], path: Path) -> Iterato
         )
     for child in trainers:
         table = str(leased_table(spec, child))
-        parent = tables(spec)[table].parent
-        above = None if parent is None else next(iter(members(spec, parent, "trainer")), None)
-        if above in trainers and parent is not None:
-            given = groups_of_a_step(spec, parent, table)
+        for above in trainers:
+            given = groups_from(spec, str(leased_table(spec, above)), table)
             asked = spec.nodes[child].options.prompts_per_step
-            if given != asked:
+            if given is not None and given != asked:
                 yield Problem(
                     path=("nodes", child, "prompts_per_step"),
                     wrong=f"got {asked}: a step of {above} makes {given} prompts of '{table}', and the "

@@ -91,23 +91,35 @@ def prompts_per_step(spec: GraphSpec, table: str) -> int:
 
 def groups_of_a_step(spec: GraphSpec, parent: str, table: str) -> int:
     """The most groups of a branch's table that one step of its parent makes."""
-    options = spec.nodes[table].options
-    assert isinstance(options, BranchOptions)
-    prompts = prompts_per_step(spec, parent)
-    if copies(spec, table):
-        return prompts
-    return prompts * group_sizes(spec, parent).usual * options.prompts_per_row
+    return prompts_per_step(spec, parent) * groups_of_a_prompt(spec, parent, table)
 
 
 def groups_made(spec: GraphSpec, table: str) -> int:
-    """Prompts that a source without a trainer keeps in flight: as many as one step of what it feeds takes."""
-    for child, shape in tables(spec).items():
-        if shape.parent == table:
-            options = spec.nodes[child].options
-            assert isinstance(options, BranchOptions)
-            rows = prompts_per_step_below(spec, child)
-            return max(1, math.ceil(rows / (group_sizes(spec, table).usual * options.prompts_per_row)))
-    return 1
+    """Prompts that a source without a trainer keeps in flight: as many as a step of what it feeds takes."""
+    asked = [
+        math.ceil(prompts_per_step_below(spec, child) / groups_of_a_prompt(spec, table, child))
+        for child, shape in tables(spec).items()
+        if shape.parent == table
+    ]
+    return max(asked, default=1)
+
+
+def groups_of_a_prompt(spec: GraphSpec, parent: str, table: str) -> int:
+    """The most groups of a branch's table that one of its parent makes."""
+    if copies(spec, table):
+        return 1
+    options = spec.nodes[table].options
+    assert isinstance(options, BranchOptions)
+    return group_sizes(spec, parent).usual * options.prompts_per_row
+
+
+def groups_from(spec: GraphSpec, ancestor: str, table: str) -> int | None:
+    """The most groups of a table that one step of a table above it makes; None: it is not above it."""
+    parent = tables(spec)[table].parent
+    if parent is None:
+        return None
+    above = prompts_per_step(spec, parent) if parent == ancestor else groups_from(spec, ancestor, parent)
+    return None if above is None else above * groups_of_a_prompt(spec, parent, table)
 
 
 def prompts_per_step_below(spec: GraphSpec, table: str) -> int:

@@ -111,6 +111,7 @@ def _flow(spec: GraphSpec, planned: Plan, service: ServicePlan, start: Start) ->
         max_new_tokens=batch.max_new_tokens,
         model=_answering_model(spec, service.table),
         no_progress_timeout_s=spec.no_progress_timeout_s,
+        from_source=not spec.nodes[service.table].inputs,
         own_rows=table.policy is not None,
         trainers=len(spec.of_kind("trainer")),
         barrier=_barrier(spec, service),

@@ -9,9 +9,8 @@ alone.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -25,22 +24,12 @@ from headrace.services.options import BranchOptions
 from headrace.services.owed import give
 from headrace.services.prompts import PromptError
 from headrace.services.texts import decode
-from headrace.transferqueue import SAMPLE_BITS, Refused, Rows, RowsGone, WaitTimeout, WriteConflict
-
-_PUT_TIMEOUT_S = 60.0
+from headrace.services.whole_groups import Fresh, put_whole
+from headrace.transferqueue import SAMPLE_BITS, Refused, Rows, RowsGone, WriteConflict
 
 
 class BranchError(ServiceError):
     """A row that no prompts could be made of."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fresh:
-    """Rows of whole groups, ready to be put: one value per row."""
-
-    uids: np.ndarray
-    groups: np.ndarray
-    columns: Mapping[str, Any] = field(repr=False)
 
 
 class Branch:
@@ -184,18 +173,7 @@ class Branch:
                 await self._put(group)
 
     async def _put(self, fresh: Fresh) -> None:
-        while True:
-            try:
-                await self._context.client.put(
-                    self._bridge.table,
-                    fresh.uids,
-                    fresh.columns,
-                    groups=fresh.groups,
-                    timeout_s=_PUT_TIMEOUT_S,
-                )
-                return
-            except WaitTimeout:
-                continue
+        await put_whole(self._context.client, self._bridge.table, fresh)
 
     async def _without(self, uids: Sequence[int]) -> None:
         """Rows that gave no prompt: joins will bring nothing back to them."""

@@ -42,6 +42,8 @@ class Parts:
         self._waiting: list[pa.Table] = []
         self._open: set[int] = set()
         self._kept = _sorted(_uids_in(folder))
+        self.again = 0
+        """Rows that came under the number of one that is kept, which stands."""
         self._recover()
 
     @property
@@ -75,6 +77,7 @@ class Parts:
     def _new(self, table: pa.Table) -> pa.Table:
         uids = table["uid"].to_numpy()
         known = _among(self._kept, uids) | np.array([uid in self._open for uid in uids.tolist()], bool)
+        self.again += int(known.sum())
         return table.filter(pa.array(~known)) if known.any() else table
 
     def _write(self, table: pa.Table) -> None:

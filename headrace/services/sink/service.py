@@ -93,8 +93,9 @@ class Sink:
                 continue
             await on_held(len(rows), lambda index, uids=rows.uids: client.ack(lease, uids[index]))
             self._failures_in_a_row = 0
-        rows_kept = float(self._made().rows)
-        self._context.report.metrics({f"sink/{node}/rows": rows_kept, **self._clock.fractions()})
+        kept = self._made()
+        counts = {f"sink/{node}/rows": float(kept.rows), f"sink/{node}/again": float(kept.again)}
+        self._context.report.metrics({**counts, **self._clock.fractions()})
 
     async def _hand_back(self, lease: Lease, rows: Rows, error: TransformError) -> None:
         """Rows that cannot be kept as they are; raises where that goes for all."""

@@ -10,7 +10,6 @@ the prompt at position g of the stream, so that a prompt keeps its uids over any
 import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
@@ -26,20 +25,10 @@ from headrace.services.source.datasets import open_dataset
 from headrace.services.source.hearing import listen
 from headrace.services.source.opened import open_stream
 from headrace.services.source.stream import Pick, PromptStream
-from headrace.transferqueue import SAMPLE_BITS, WaitTimeout
-
-_PUT_TIMEOUT_S = 60.0
+from headrace.services.whole_groups import Fresh, put_whole
+from headrace.transferqueue import SAMPLE_BITS
 
 T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Block:
-    """Whole groups, ready to be put: all arrays and lists have one value per row."""
-
-    uids: np.ndarray
-    groups: np.ndarray
-    columns: dict[str, list[Any]]
 
 
 class Source:
@@ -81,7 +70,7 @@ class Source:
         while picks := await self._run(stream.next):
             with self._clock.during("busy"):
                 block = await self._run(self._encoded, picks)
-            await self._put(block)
+            await put_whole(self._context.client, self._context.flow.table, block)
             self._context.report.metrics(
                 {
                     **self._clock.fractions(),
@@ -92,7 +81,7 @@ class Source:
             )
         await self._context.client.end(self._context.flow.table)
 
-    def _encoded(self, picks: Sequence[Pick]) -> _Block:
+    def _encoded(self, picks: Sequence[Pick]) -> Fresh:
         prompts: list[Any] = []
         examples: list[Any] = []
         for pick in picks:
@@ -102,21 +91,7 @@ class Source:
         sizes = [pick.samples for pick in picks]
         groups = np.repeat(np.array([pick.position for pick in picks], dtype=np.int64), sizes)
         uids = groups << SAMPLE_BITS | np.concatenate([np.arange(size) for size in sizes])
-        return _Block(uids=uids, groups=groups, columns={"prompt_ids": prompts, "example": examples})
-
-    async def _put(self, block: _Block) -> None:
-        while True:
-            try:
-                await self._context.client.put(
-                    self._context.flow.table,
-                    block.uids,
-                    block.columns,
-                    groups=block.groups,
-                    timeout_s=_PUT_TIMEOUT_S,
-                )
-                return
-            except WaitTimeout:
-                continue
+        return Fresh(uids=uids, groups=groups, columns={"prompt_ids": prompts, "example": examples})
 
     def _run(self, call: Callable[..., T], *arguments: Any) -> asyncio.Future[T]:
         """The stream is used in one thread, so the loop stays free and calls never overlap."""

@@ -29,8 +29,6 @@ class Ledger:
     """Rows that the step commits, in the order of their leases."""
     groups: set[int] = field(default_factory=set)
     """Those of the rows that it commits."""
-    from_source: bool = True
-    """Whether groups are places in a source's data; else they are made of another table's rows."""
     dropped: list[int] = field(default_factory=list)
     """Rows that it looked at and dropped."""
     _rewards: list[np.ndarray] = field(default_factory=list)
@@ -50,7 +48,6 @@ class Ledger:
         for part in filter(None, (judged.kept, judged.held)):
             self.uids += part.uids.tolist()
             self.groups |= set(part.groups.tolist())
-            self.from_source = part.spec.origin is None
         if len(judged.kept):
             self._train(judged.kept)
 

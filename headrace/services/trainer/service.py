@@ -217,7 +217,7 @@ class Trainer:
             await self._publish(self._committed, await writing)
             sync_s = time.monotonic() - updated
         table = (await self._context.client.stats()).tables[self._context.flow.table]
-        if ledger.from_source:
+        if self._context.flow.from_source:
             self._data = self._data.without(table.quarantine)
         self._report(ledger, results, table, time.monotonic() - started, sync_s)
         every = self._options.checkpoint_every
@@ -245,7 +245,7 @@ class Trainer:
 
     async def _commit(self, ledger: Ledger) -> None:
         await self._context.client.commit(self._context.node, ledger.step, np.array(ledger.uids))
-        if ledger.from_source:
+        if self._context.flow.from_source:
             self._data = self._data.advance(ledger.groups).without(ledger.dropped)
         self._filter_state = self._intake.state()
         self._committed, self._torn = ledger.step + 1, False
@@ -283,7 +283,11 @@ class Trainer:
             "perf/tokens_per_s": ledger.tokens / step_s,
             "perf/samples_per_s": ledger.trained / step_s,
             "sync/publish_seconds": sync_s,
-            **({"data/prompts_consumed": float(self._data.consumed)} if ledger.from_source else {}),
+            **(
+                {"data/prompts_consumed": float(self._data.consumed)}
+                if self._context.flow.from_source
+                else {}
+            ),
         }
         self._context.report.metrics(metrics, step=ledger.step)
         self._context.report.metrics({**self._clock.fractions()})

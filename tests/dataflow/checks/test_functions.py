@@ -61,6 +61,9 @@ class Keyed(Whole):
 
 class Bare(Whole):
     Options = dict
+
+class Full(Whole):
+    capacity = 0
 """
 
 
@@ -131,7 +134,7 @@ def test_a_node_type_without_a_fault_is_like_any_other() -> None:
         (
             "Hole",
             "",
-            ".kind: types.py has no Class 'Hole'; it has Asking, Bare, Keyed, Keys, Listed, "
+            ".kind: types.py has no Class 'Hole'; it has Asking, Bare, Full, Keyed, Keys, Listed, "
             "Lost, Mistyped, Mute, Placed, Unready, Untyped, Whole, dataclass",
         ),
         (
@@ -143,6 +146,12 @@ def test_a_node_type_without_a_fault_is_like_any_other() -> None:
             "Mute",
             "",
             ".kind: types.py:Mute: its process yields nothing; write `async def` and `yield Output(...)`",
+        ),
+        (
+            "Full",
+            "",
+            ".kind: types.py:Full: its capacity is 0; it must be a whole number of at least 1, the rows that "
+            "a replica may hold at once",
         ),
         (
             "Bare",

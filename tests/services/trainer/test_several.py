@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,9 +15,9 @@ from tests.services.bench import NUMBERS, put_numbers, queue
 from tests.services.trainer.bed import SPEC, Bed, Counting, bed
 
 
-async def lived(b: Bed, steps: int) -> list[str]:
+async def lived(b: Bed, steps: int, **flow: Any) -> list[str]:
     """Checksums of versions 0 to `steps`, each published once its batch was answered under the one before."""
-    running = asyncio.create_task(b.run(steps=steps))
+    running = asyncio.create_task(b.run(steps=steps, **flow))
     await b.prompts(2 * steps)
     checksums = []
     for version in range(steps + 1):
@@ -128,7 +129,7 @@ async def test_groups_that_another_table_s_rows_made_are_no_place_in_the_data(
     spec = replace(SPEC, origin=Origin(table="numbers", samples=2, prompts=2))
     async with bed(tmp_path, spec, parents=(NUMBERS,)) as b:
         await put_numbers(b.client, groups=1)
-        await lived(b, 1)
+        await lived(b, 1, from_source=False)
         assert b.position(1) == DataPosition()
         (metrics,) = [metrics for step, metrics in b.report.lines if step is not None]
         assert "data/prompts_consumed" not in metrics
