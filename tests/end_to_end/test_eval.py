@@ -6,6 +6,8 @@ import pytest
 
 from headrace.dataflow.record.history import History
 from headrace.dataflow.record.summary import summary
+from headrace.services.errors import ReplicaFailed
+from headrace.services.eval.service import Eval
 from headrace.services.models import load
 from headrace.services.trainer.checkpoint import read
 from headrace.services.weights import WeightStore
@@ -37,3 +39,27 @@ def test_an_eval_scores_the_versions_that_are_due_and_sees_the_policy_learn(tmp_
     figures = summary(tmp_path / "run")["evals"]["held_out"]
     assert figures["versions"] == [0, 16, 32, 40]
     assert figures["last"]["exact"] == exact[40]
+
+
+@pytest.mark.slow
+def test_an_eval_that_died_goes_on_after_what_it_scored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evaluate, died = Eval._evaluate, []
+
+    async def once_fatal(self: Eval, *, checksum: str) -> None:
+        if died or len(checksums) < 1:
+            checksums.append(checksum)
+            return await evaluate(self, checksum=checksum)
+        died.append(checksum)
+        raise ReplicaFailed("killed by the test")
+
+    checksums: list[str] = []
+    monkeypatch.setattr(Eval, "_evaluate", once_fatal)
+    copying(tmp_path / "run", "steps=40", text=WITH_EVAL)
+    history = History.read(tmp_path / "run")
+    versions = [version for version, _ in history.evals["held_out"].values("eval/held_out/exact")]
+    assert len(died) == 1 and versions[0] == 0 and versions[-1] == 40
+    said = [event["version"] for event in history.events if event["event"] == "evaluated"]
+    assert said == versions
+    assert all(event["version"] > 0 for event in history.events if event["event"] == "eval_skipped")

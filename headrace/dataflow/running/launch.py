@@ -27,9 +27,10 @@ from headrace.dataflow.language.spec import GraphSpec
 from headrace.dataflow.planning.cluster import this_machine
 from headrace.dataflow.planning.plan import Plan, plan
 from headrace.dataflow.planning.topology import leased_table, members
+from headrace.dataflow.record.history import History
 from headrace.dataflow.record.progress import Progress
 from headrace.dataflow.record.report import write_html
-from headrace.dataflow.record.rundir import RunDir, RunDirError
+from headrace.dataflow.record.rundir import RunDir, RunDirError, read_jsonl
 from headrace.dataflow.record.summary import closing, summary
 from headrace.dataflow.record.telemetry import QUEUE, RUN_ENDED, RUN_STARTED, Speakers, Telemetry
 from headrace.dataflow.running.assignments import Places, Start, assignments
@@ -241,7 +242,16 @@ class Launch:
 
     def _again(self, assignment: Assignment, client: Client) -> Again:
         """How a replica is replaced; a trainer needs the rows of the steps since its checkpoint."""
+        if assignment.kind == "eval":
+            return self._eval_again
         return partial(self._trainer_again, client) if assignment.kind == "trainer" else the_same
+
+    async def _eval_again(self, died: Assignment) -> Assignment:
+        """It goes on after the versions that its earlier life scored."""
+        scored = History.of(read_jsonl(self._run.metrics).records, []).evals.get(died.node)
+        versions = [] if scored is None else [line[scored.over] for line in scored.lines]
+        step = max([died.flow.first_step, *(version + 1 for version in versions)])
+        return replace(died, flow=replace(died.flow, first_step=step))
 
     async def _trainer_again(self, client: Client, died: Assignment) -> Assignment:
         """A queue in memory has the rows of no step that was committed, so that none may be lacking."""
