@@ -17,9 +17,8 @@ from headrace.dataflow.record.history import History
 from headrace.dataflow.record.rundir import read_jsonl
 
 METRICS = ("reward/mean", "reward/exact")
-LEGEND_HEIGHT = 18
-NAME_WIDTH = 7.2
-"""Of a letter of a curve's name, at most."""
+NAME_HEIGHT = 14
+"""Of a line of the legend, which has one for each curve."""
 COLOURS = ("#1766b8", "#c2571a", "#3d8b5f", "#8a4fb0")
 STYLE = (
     "svg{background:#fff}"
@@ -38,19 +37,19 @@ def picture(history: History, metrics: Sequence[str] = METRICS) -> str:
     drawn = re.search(r"<svg[^>]*>(.*)</svg>", chart("Reward", curves), re.DOTALL)
     if drawn is None:
         raise ValueError("the chart holds no SVG; headrace.dataflow.record.curves has changed")
+    legend = NAME_HEIGHT * len(metrics) + 4
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT + LEGEND_HEIGHT}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT + legend}" '
         f'width="{2 * WIDTH}" role="img" aria-label="Reward over training steps"><style>{STYLE}</style>'
-        f'{_names(metrics)}<g transform="translate(0 {LEGEND_HEIGHT})">{drawn[1]}</g></svg>\n'
+        f'{_names(metrics)}<g transform="translate(0 {legend})">{drawn[1]}</g></svg>\n'
     )
 
 
 def _names(metrics: Sequence[str]) -> str:
-    left, names = 46.0, []
-    for number, metric in enumerate(metrics):
-        names.append(f'<text class="name k{number}" x="{left:.0f}" y="13">{metric}</text>')
-        left += NAME_WIDTH * (len(metric) + 1)
-    return "".join(names)
+    return "".join(
+        f'<text class="name k{number}" x="46" y="{NAME_HEIGHT * (number + 1) - 2}">{metric}</text>'
+        for number, metric in enumerate(metrics)
+    )
 
 
 def _points(history: History, metric: str) -> list[tuple[float, float]]:
