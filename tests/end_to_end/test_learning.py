@@ -7,6 +7,9 @@ import pytest
 
 from tests.end_to_end.runs import Ended, headrace
 
+EXACT = 0.5
+"""One letter that settles on a wrong one costs a run above staleness 0, which no two times is the same, a
+quarter of its words."""
 UNBOUNDED_EXACT = 0.3
 """Without a bound, how stale samples are, and so how fast they teach, is up to the machine."""
 
@@ -15,7 +18,7 @@ def assert_learned(ended: Ended, staleness: float) -> None:
     assert ended.code == 0, ended.err
     summary = ended.summary
     assert summary["exact_first"] < 0.1
-    assert summary["exact_last"] > (0.8 if math.isfinite(staleness) else UNBOUNDED_EXACT)
+    assert summary["exact_last"] > (EXACT if math.isfinite(staleness) else UNBOUNDED_EXACT)
     for step in ended.steps:
         assert step["staleness/max"] <= math.ceil(staleness) if math.isfinite(staleness) else True
         assert step["staleness/violations"] == 0
@@ -29,5 +32,6 @@ def assert_learned(ended: Ended, staleness: float) -> None:
 @pytest.mark.parametrize("staleness", [0.0, 0.5, 1.0, 2.0, math.inf])
 def test_the_quick_start_learns_at_every_staleness(tmp_path: Path, staleness: float) -> None:
     assert_learned(
-        headrace("grpo_copy_cpu", f"staleness={staleness:g}", directory=tmp_path / "run"), staleness
+        headrace("grpo_copy_cpu", f"staleness={staleness:g}", "steps=300", directory=tmp_path / "run"),
+        staleness,
     )
