@@ -13,6 +13,7 @@ import random
 import select
 import signal
 import sys
+import time
 import traceback
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -25,6 +26,7 @@ from headrace.transferqueue import (
     Controller,
     EndOfData,
     LeaseLost,
+    Refused,
     RowsGone,
     StorageUnit,
     TableSpec,
@@ -155,10 +157,20 @@ async def play(role: str, directory: Path, tell: Tell, fault: Fault, node: str) 
     assert address is not None
     async with await Client.connect(address, holder=f"before {role}", timeout_s=PATIENCE_S) as reaper:
         await reaper.evict(role, "killed")
-    async with await Client.connect(
-        address, holder=role, timeout_s=PATIENCE_S, fault=fault, node=node
-    ) as client:
+    async with await joined(address, role, fault, node) as client:
         await ROLES[role](client, tell)
+
+
+async def joined(address: str, role: str, fault: Fault, node: str) -> Client:
+    """A client, once the unit of its node is known: a controller that was killed early never heard of it."""
+    last = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return await Client.connect(address, holder=role, timeout_s=PATIENCE_S, fault=fault, node=node)
+        except Refused:
+            if not node or time.monotonic() > last:
+                raise
+            await asyncio.sleep(0.05)
 
 
 class Cast:

@@ -26,3 +26,13 @@ def test_rows_that_are_read_many_times_add_their_gradients_in_one_order() -> Non
         torch.set_num_threads(threads)
     assert all(torch.equal(alone, each) for each in together)
     assert not torch.are_deterministic_algorithms_enabled()
+
+
+def test_trainers_that_overlap_leave_it_as_it_was() -> None:
+    first, second = deterministic(), deterministic()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert torch.are_deterministic_algorithms_enabled()
+    second.__exit__(None, None, None)
+    assert not torch.are_deterministic_algorithms_enabled()
