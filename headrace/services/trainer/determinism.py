@@ -49,8 +49,8 @@ _asked = _Asked()
 def deterministic() -> Iterator[None]:
     """Within it torch takes its deterministic kernels; where it has none it warns and goes on.
 
-    On the CPU that concerns the backward of indexing, which else adds in the order of its threads. Trainers of
-    several policies may be in it at once, each in its thread.
+    On the CPU that concerns the backward of indexing, which else adds in the order of its threads. Trainers
+    of several policies may be in it at once, each in its thread.
     """
     _asked.enter()
     try:
