@@ -20,7 +20,7 @@ from headrace.dataflow.language.fields import keys
 from headrace.dataflow.language.problems import Path, Problem
 from headrace.dataflow.language.spec import GraphSpec
 from headrace.dataflow.planning.roles import writes
-from headrace.dataflow.planning.topology import members, tables
+from headrace.dataflow.planning.topology import tables, trainer_on
 from headrace.services.options import CopyData, Dataset, JsonlData, SourceOptions
 from headrace.services.source.hearing import READS
 
@@ -82,8 +82,8 @@ def _domains(dataset: Dataset) -> int | None:
 
 def _steps(spec: GraphSpec, table: str) -> int:
     """Training steps that a source draws for."""
-    trainers = members(spec, table, "trainer")
-    return spec.steps_of(trainers[0]) if trainers else spec.steps
+    trainer = trainer_on(spec, table)
+    return spec.steps if trainer is None else spec.steps_of(trainer)
 
 
 def _settings(source: SourceOptions, steps: int, path: Path) -> Iterator[Problem]:

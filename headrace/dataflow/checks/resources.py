@@ -4,15 +4,11 @@ from collections.abc import Iterator
 from typing import Literal
 
 from headrace.dataflow.language.problems import Problem
-from headrace.dataflow.language.spec import GraphSpec, NodeSpec
+from headrace.dataflow.language.spec import GraphSpec
 from headrace.dataflow.planning.cluster import Cluster
 from headrace.dataflow.planning.memory import in_words, memory
+from headrace.dataflow.planning.topology import services
 from headrace.services.kinds import kind_of
-
-
-def services(spec: GraphSpec) -> dict[str, NodeSpec]:
-    """The nodes that are processes."""
-    return {name: node for name, node in spec.nodes.items() if kind_of(node.kind).is_service}
 
 
 def check_runtime(spec: GraphSpec) -> Iterator[Problem]:

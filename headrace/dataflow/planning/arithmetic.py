@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from headrace.dataflow.language.spec import GraphSpec
 from headrace.dataflow.planning.roles import copies
-from headrace.dataflow.planning.topology import answering, leased_table, members, tables
-from headrace.services.options import BranchOptions, SourceOptions, TrainerOptions
+from headrace.dataflow.planning.topology import answering, leased_table, tables, trainer_on
+from headrace.services.options import BranchOptions, SourceOptions
 from headrace.services.source.stream import MAX_PROMPTS_PER_PUT
 
 UNBOUNDED_STEPS = 4.0
@@ -79,10 +79,8 @@ def group_sizes(spec: GraphSpec, table: str) -> Sizes:
 
 def prompts_per_step(spec: GraphSpec, table: str) -> int:
     """Prompts of a training step; where nobody trains, those that a step of the parent makes."""
-    for trainer in members(spec, table, "trainer"):
-        options = spec.nodes[trainer].options
-        assert isinstance(options, TrainerOptions)
-        return options.prompts_per_step
+    if (trainer := trainer_on(spec, table)) is not None:
+        return int(spec.nodes[trainer].options.prompts_per_step)
     parent = tables(spec)[table].parent
     if parent is None:
         return groups_made(spec, table)
@@ -124,9 +122,7 @@ def groups_from(spec: GraphSpec, ancestor: str, table: str) -> int | None:
 
 def prompts_per_step_below(spec: GraphSpec, table: str) -> int:
     """Prompts of a branch's table that a step there takes, or feeds what is below it."""
-    for trainer in members(spec, table, "trainer"):
-        return int(spec.nodes[trainer].options.prompts_per_step)
-    return groups_made(spec, table)
+    return groups_made(spec, table) if trainer_on(spec, table) is None else prompts_per_step(spec, table)
 
 
 def _waiting(spec: GraphSpec, table: str, prompts: int, sizes: Sizes) -> int:
@@ -155,6 +151,5 @@ def _ahead(spec: GraphSpec, table: str) -> float:
 
 def table_staleness(spec: GraphSpec, table: str) -> float:
     """That of the policy that a table trains; the run's where nobody trains on it."""
-    for trainer in members(spec, table, "trainer"):
-        return spec.staleness_of(str(spec.nodes[trainer].policy))
-    return spec.staleness
+    trainer = trainer_on(spec, table)
+    return spec.staleness if trainer is None else spec.staleness_of(str(spec.nodes[trainer].policy))

@@ -11,8 +11,7 @@ from headrace.dataflow.language.spec import GraphSpec
 from headrace.dataflow.planning.describe import describe
 from headrace.dataflow.planning.drawing.picture import BESIDE, Box, Picture, picture
 from headrace.dataflow.planning.roles import fused
-from headrace.dataflow.planning.topology import order, weight_edges
-from headrace.services.kinds import kind_of
+from headrace.dataflow.planning.topology import is_service, order, weight_edges
 
 WIDTH = 100
 """Columns of a terminal that a tree fits, but for single words that are longer."""
@@ -65,7 +64,7 @@ def _id(name: str) -> str:
 def _lines(spec: GraphSpec, name: str, first: str, rest: str) -> list[str]:
     node = spec.nodes[name]
     what = describe(node)
-    if not kind_of(node.kind).is_service:
+    if not is_service(spec, name):
         homes = ", ".join(other for other in order(spec) if name in fused(spec, other))
         what += f", within {homes}" if homes else ""
     return textwrap.wrap(

@@ -21,8 +21,7 @@ from headrace.dataflow.planning.footprint import (
 )
 from headrace.dataflow.planning.lengths import prompt_tokens
 from headrace.dataflow.planning.roles import held_columns
-from headrace.dataflow.planning.topology import leased_table, policy_of, tables, trainer_of
-from headrace.services.kinds import kind_of
+from headrace.dataflow.planning.topology import leased_table, policy_of, services, tables, trainer_of
 from headrace.services.models.base import ModelSize
 from headrace.services.models.size import size
 from headrace.services.options import PythonVerifier, ReasoningGymVerifier
@@ -90,16 +89,16 @@ def in_words(size: int) -> str:
 
 def memory(spec: GraphSpec) -> Memory:
     """Of a graph without errors; on a cluster as if one machine had it all."""
-    services = [name for name, node in spec.nodes.items() if kind_of(node.kind).is_service]
+    running = services(spec)
     loads = {
         table: Load(batch=step_plan(spec, table), prompt_tokens=prompt_tokens(spec, table))
         for table in tables(spec)
     }
     sizes = {policy: size(options.model) for policy, options in spec.policies.items()}
-    replicas = {name: _replica(spec, name, sizes, loads) for name in services}
+    replicas = {name: _replica(spec, name, sizes, loads) for name in running}
     beside = _beside(spec) | _shared(spec, sizes, loads)
-    copies = {name: spec.nodes[name].options.replicas for name in services}
-    shown = {name for name in services if runs_model(spec.nodes[name].kind, spec.nodes[name].options)}
+    copies = {name: node.options.replicas for name, node in running.items()}
+    shown = {name for name, node in running.items() if runs_model(node.kind, node.options)}
     used = {policy_of(spec, name) for name in shown}
     return Memory(
         processes=_processes(spec, copies),

@@ -26,12 +26,14 @@ from headrace.dataflow.planning.roles import (
     writes,
 )
 from headrace.dataflow.planning.topology import (
+    is_service,
     leased_table,
     members,
     order,
     policy_of,
     table_of,
     tables,
+    trainer_on,
 )
 from headrace.services.kinds import kind_of
 from headrace.services.options import (
@@ -130,9 +132,7 @@ def plan(spec: GraphSpec, cluster: Cluster) -> Plan:
         modes={str(node.policy): mode(spec.staleness_of(str(node.policy))) for node in trainers.values()},
         queue=spec.queue,
         cluster=cluster,
-        services=tuple(
-            _service(spec, name, cluster) for name in order(spec) if kind_of(spec.nodes[name].kind).is_service
-        ),
+        services=tuple(_service(spec, name, cluster) for name in order(spec) if is_service(spec, name)),
         tables={table: _table(spec, table, batches[table]) for table in batches},
         batches=batches,
         rates={
@@ -201,35 +201,36 @@ def threads(spec: GraphSpec, node: NodeSpec, cores: int) -> int:
 
 def _table(spec: GraphSpec, table: str, batch: StepPlan) -> TableSpec:
     shape, source = tables(spec)[table], spec.nodes[table].options
+    trained = _trained_on(spec, table)
+    gated_by = trained if trained in _asked(spec, table) else None
     feedback = [_feedback(table)] if isinstance(source, SourceOptions) and source.hears else []
     return TableSpec(
         name=table,
         columns=held_columns(spec, table),
         tasks=(
-            *(_task(spec, name) for name in shape.readers if kind_of(spec.nodes[name].kind).is_service),
+            *(_task(spec, name) for name in shape.readers if is_service(spec, name)),
             *feedback,
         ),
-        policy=_gated_by(spec, table),
-        trains=None if _gated_by(spec, table) else _trained_on(spec, table),
+        policy=gated_by,
+        trains=None if gated_by else trained,
         units_per_step=batch.prompts_per_step,
         staleness=table_staleness(spec, table),
         max_rows=batch.max_rows,
-        rewindable=spec.queue.durable and bool(members(spec, table, "trainer")),
+        rewindable=spec.queue.durable and trained is not None,
         origin=origin(spec, table) if members(spec, table, "join") else None,
         owed=_owed(spec, table),
     )
 
 
-def _gated_by(spec: GraphSpec, table: str) -> str | None:
-    """The policy whose versions hold generation back: the one that the table both asks and trains."""
-    rollouts, trainers = (
-        {spec.nodes[name].policy for name in members(spec, table, kind)} for kind in ("rollout", "trainer")
-    )
-    return next(iter(rollouts & trainers), None)
+def _asked(spec: GraphSpec, table: str) -> set[str | None]:
+    """Policies that answer a table's prompts; where the one that is trained is among them, its versions hold
+    generation back."""
+    return {spec.nodes[name].policy for name in members(spec, table, "rollout")}
 
 
 def _trained_on(spec: GraphSpec, table: str) -> str | None:
-    return next((spec.nodes[name].policy for name in members(spec, table, "trainer")), None)
+    trainer = trainer_on(spec, table)
+    return None if trainer is None else spec.nodes[trainer].policy
 
 
 def origin(spec: GraphSpec, table: str) -> Origin | None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from headrace.dataflow.language.spec import GraphSpec, NodeOptions
 from headrace.dataflow.planning.topology import (
+    is_service,
     leased_table,
     members,
     order,
@@ -112,12 +113,7 @@ def leased_columns(spec: GraphSpec, name: str) -> tuple[str, ...]:
 def held_columns(spec: GraphSpec, table: str) -> tuple[Column, ...]:
     """Columns that a table holds: those that services write into it, and marks."""
     shape = tables(spec)[table]
-    written = [
-        column
-        for name in shape.writers
-        if kind_of(spec.nodes[name].kind).is_service
-        for column in writes(spec, name)
-    ]
+    written = [column for name in shape.writers if is_service(spec, name) for column in writes(spec, name)]
     return (*written, *(mark for name in shape.readers for mark in marks(spec, name)))
 
 

@@ -14,6 +14,7 @@ from headrace.dataflow.planning.topology import (
     policy_of,
     tables,
     trainer_of,
+    trainer_on,
 )
 from headrace.services.base import Bridge, Flow
 from headrace.services.host import Assignment
@@ -99,10 +100,10 @@ def _flow(spec: GraphSpec, planned: Plan, service: ServicePlan, start: Start) ->
     if not service.table:
         return _alone(spec, planned, service, start)
     batch, table = planned.batches[service.table], planned.tables[service.table]
-    trainers = members(spec, service.table, "trainer")
+    trainer = trainer_on(spec, service.table)
     return Flow(
         table=service.table,
-        steps=spec.steps_of(trainers[0]) if trainers else planned.steps,
+        steps=planned.steps if trainer is None else spec.steps_of(trainer),
         first_step=start.step,
         samples_per_prompt=batch.largest_group,
         prompts_per_step=batch.prompts_per_step,

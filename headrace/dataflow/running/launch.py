@@ -26,7 +26,7 @@ from headrace.dataflow.language.rooted import rooted
 from headrace.dataflow.language.spec import GraphSpec
 from headrace.dataflow.planning.cluster import this_machine
 from headrace.dataflow.planning.plan import Plan, plan
-from headrace.dataflow.planning.topology import leased_table, members
+from headrace.dataflow.planning.topology import leased_table, trainer_on
 from headrace.dataflow.record.history import History
 from headrace.dataflow.record.progress import Progress
 from headrace.dataflow.record.report import write_html
@@ -274,8 +274,8 @@ class Launch:
         )
 
     def _table_start(self, table: str) -> Start:
-        trainers = members(self._spec, table, "trainer")
-        return self._start(str(self._spec.nodes[trainers[0]].policy)) if trainers else Start()
+        trainer = trainer_on(self._spec, table)
+        return Start() if trainer is None else self._start(str(self._spec.nodes[trainer].policy))
 
     def _start(self, policy: str) -> Start:
         """Where a policy's newest checkpoint stands."""

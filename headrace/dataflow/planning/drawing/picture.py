@@ -3,14 +3,20 @@
 A transform has no box: it stands within the services that it is fused into, and its inputs are theirs.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from headrace.dataflow.language.spec import GraphSpec, NodeKind
 from headrace.dataflow.planning.arithmetic import step_plan
 from headrace.dataflow.planning.describe import describe
 from headrace.dataflow.planning.roles import fused, leased_columns, marks, reads, writes
-from headrace.dataflow.planning.topology import leased_table, order, tables, trainer_of, weight_edges
+from headrace.dataflow.planning.topology import (
+    is_service,
+    leased_table,
+    order,
+    tables,
+    trainer_on,
+    weight_edges,
+)
 from headrace.services.kinds import kind_of
 
 BESIDE = ""
@@ -65,7 +71,7 @@ class Picture:
 def picture(spec: GraphSpec) -> Picture:
     """Of a graph whose structure has no fault."""
     flow = order(spec)
-    within = {name: fused(spec, name) for name in flow if kind_of(spec.nodes[name].kind).is_service}
+    within = {name: fused(spec, name) for name in flow if is_service(spec, name)}
     at_home = {inner for each in within.values() for inner in each}
     shown = [name for name in flow if name in within or name not in at_home]
     boxes = tuple(_box(spec, name, within.get(name, ())) for name in shown)
@@ -103,7 +109,7 @@ def _sources(spec: GraphSpec, name: str, at_home: set[str]) -> tuple[str, ...]:
 
 
 def _flow(spec: GraphSpec, source: str, target: str) -> Flow:
-    wanted = leased_columns(spec, target) if kind_of(spec.nodes[target].kind).is_service else ()
+    wanted = leased_columns(spec, target) if is_service(spec, target) else ()
     wanted = (*wanted, *reads(spec, target))
     written = {column.name for column in (*writes(spec, source), *marks(spec, source))}
     columns = tuple(dict.fromkeys(column for column in wanted if column in written))
@@ -111,14 +117,6 @@ def _flow(spec: GraphSpec, source: str, target: str) -> Flow:
 
 
 def _said_of(spec: GraphSpec, table: str) -> str:
-    batch = step_plan(spec, table)
-    policies = ", ".join(_trained_on(spec, table))
+    batch, trainer = step_plan(spec, table), trainer_on(spec, table)
     rows = f"{batch.prompts_per_step} x {batch.samples_per_prompt} rows a step"
-    return f"{rows}, trains {policies}" if policies else rows
-
-
-def _trained_on(spec: GraphSpec, table: str) -> Iterator[str]:
-    for policy in spec.policies:
-        trainer = trainer_of(spec, policy)
-        if trainer is not None and leased_table(spec, trainer) == table:
-            yield policy
+    return rows if trainer is None else f"{rows}, trains {spec.nodes[trainer].policy}"
