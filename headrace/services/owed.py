@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from headrace.services.halving import passing_over
 from headrace.transferqueue import Client, RowsGone, WriteConflict
 
 
@@ -15,16 +16,8 @@ async def give(client: Client, table: str, uids: np.ndarray, columns: Mapping[st
 
     Those are rows that have left the table, and rows that have another value already.
     """
-    try:
-        await client.put(table, uids, columns)
-    except (RowsGone, WriteConflict):
-        if len(uids) == 1:
-            return 1
-        halves = np.array_split(np.arange(len(uids)), 2)
-        return sum(
-            [
-                await give(client, table, uids[half], {name: each[half] for name, each in columns.items()})
-                for half in halves
-            ]
-        )
-    return 0
+
+    async def put(index: np.ndarray) -> None:
+        await client.put(table, uids[index], {name: values[index] for name, values in columns.items()})
+
+    return await passing_over((RowsGone, WriteConflict), len(uids), put)

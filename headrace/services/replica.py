@@ -17,7 +17,7 @@ import numpy as np
 from headrace.services.base import Context, Output, Producer, Service, Weighted
 from headrace.services.clock import ActivityClock
 from headrace.services.errors import ReplicaFailed, ServiceError, WeightsGone, describe, first_error
-from headrace.services.held import on_held
+from headrace.services.halving import on_held
 from headrace.services.lifecycle import Lifecycle, State
 from headrace.services.transforms import Transforms
 from headrace.services.weights import WeightStore

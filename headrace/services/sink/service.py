@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeVar
 from headrace.services.base import Context
 from headrace.services.clock import ActivityClock
 from headrace.services.errors import ServiceError, TransformError, describe
-from headrace.services.held import on_held
+from headrace.services.halving import on_held
 from headrace.services.models import load_tokenizer
 from headrace.services.options import SinkOptions
 from headrace.services.replica import GIVE_UP_AFTER, split
