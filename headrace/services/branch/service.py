@@ -23,7 +23,7 @@ from headrace.services.models import check_same_tokens, load_tokenizer
 from headrace.services.options import BranchOptions
 from headrace.services.owed import give
 from headrace.services.prompts import PromptError
-from headrace.services.texts import decode
+from headrace.services.texts import decode, unstopped
 from headrace.services.whole_groups import Fresh, put_whole
 from headrace.transferqueue import SAMPLE_BITS, Refused, Rows, RowsGone, WriteConflict
 
@@ -155,8 +155,8 @@ class Branch:
         return _tokens(decode(self._answered, ids), ids, policies, versions)
 
     def _responses(self, rows: Rows) -> list[Tokens]:
-        stop, who = self._answered.eos_token_id, self._bridge.policies.index(self._bridge.answered_by)
-        kept = [ids[:-1] if len(ids) and ids[-1] == stop else ids for ids in rows["response_ids"]]
+        who = self._bridge.policies.index(self._bridge.answered_by)
+        kept = unstopped(self._answered, rows["response_ids"])
         versions = [each[: len(ids)] for ids, each in zip(kept, rows["versions"], strict=True)]
         policies = [np.full(len(ids), who, dtype=np.int8) for ids in kept]
         return _tokens(decode(self._answered, kept), kept, policies, versions)

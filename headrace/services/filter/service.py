@@ -24,7 +24,7 @@ from headrace.services.isolation.errors import IsolationError
 from headrace.services.isolation.process import Isolated
 from headrace.services.models import load_tokenizer
 from headrace.services.options import RowFilterOptions
-from headrace.services.texts import TEXTS, decode, plain
+from headrace.services.texts import TEXTS, keywords
 from headrace.transferqueue import Rows
 
 TIMEOUT_S = 10.0
@@ -75,7 +75,7 @@ class Filter:
         judged: defaultdict[str, list[int]] = defaultdict(list)
         failed: list[tuple[int, IsolationError]] = []
         flushed = time.monotonic()
-        for uid, row in zip(rows.uids.tolist(), self._asked(rows), strict=True):
+        for uid, row in zip(rows.uids.tolist(), keywords(rows, self._columns, self._tokenizer), strict=True):
             try:
                 answer = await self._function.ask({"row": json.dumps(row)})
             except IsolationError as error:
@@ -95,16 +95,6 @@ class Filter:
             raise FilterError(
                 f"{len(failed)} of {len(rows)} rows could not be judged; uid {uid}: {last}"
             ) from last
-
-    def _asked(self, rows: Rows) -> Iterator[dict[str, Any]]:
-        """What the function is called with, for each row."""
-        values = [
-            decode(self._tokenizer, rows[TEXTS[name]])
-            if name in TEXTS
-            else [plain(value) for value in rows[name]]
-            for name in self._columns
-        ]
-        return (dict(zip(self._columns, row, strict=True)) for row in zip(*values, strict=True))
 
     def _counted(self, reason: str) -> str:
         if reason != PASS and reason not in self._counts and len(self._counts) > MAX_REASONS:

@@ -14,7 +14,7 @@ from headrace.services.models import load_tokenizer
 from headrace.services.options import PythonVerifier, RewardOptions
 from headrace.services.reward.isolated import IsolatedVerifier
 from headrace.services.reward.scorers import Scorer, scorer
-from headrace.services.texts import decode, plain
+from headrace.services.texts import decode, keywords
 from headrace.services.verdicts.errors import RewardError
 from headrace.services.verdicts.outcomes import Outcomes
 from headrace.services.verdicts.verdict import Verdict
@@ -76,8 +76,7 @@ class Reward:
         """What a verifier of the user's reads beside answer and entry, for each row."""
         verifier = self._context.options.verifier
         names = verifier.columns if isinstance(verifier, PythonVerifier) else ()
-        values = [[plain(value) for value in rows[name]] for name in names]
-        return [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)] or [{}] * len(rows)
+        return keywords(rows, names, self._tokenizer)
 
     async def close(self) -> None:
         if self._scorer is not None:
