@@ -7,7 +7,6 @@ returned are in a file or in the spool, and `Parts` makes a file of what it find
 """
 
 import json
-import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -17,6 +16,7 @@ import pyarrow as pa
 from headrace.services.errors import ServiceError
 from headrace.services.sink.formats import FORMATS
 from headrace.services.sink.spool import Spool
+from headrace.services.synced import sync
 
 _SPOOL, _ASIDE, _OWNER = ".rows", ".aside", ".headrace.json"
 
@@ -85,9 +85,9 @@ class Parts:
         whole = self._folder / f"part-{number:08d}.{self._kind}"
         aside = whole.with_name(f".{whole.name}{_ASIDE}")
         FORMATS[self._kind].write(table, aside)
-        _sync(aside)
+        sync(aside)
         aside.rename(whole)
-        _sync(self._folder)
+        sync(self._folder)
 
     def _recover(self) -> None:
         """Files for what an earlier launch left on the way; its columns may have been others."""
@@ -133,11 +133,3 @@ def _among(known: np.ndarray, uids: np.ndarray) -> np.ndarray:
     """bool [n]: which of `uids` stand in the sorted `known`."""
     at = np.minimum(np.searchsorted(known, uids), max(len(known) - 1, 0))
     return known[at] == uids if len(known) else np.zeros(len(uids), bool)
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

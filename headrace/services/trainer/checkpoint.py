@@ -6,12 +6,13 @@ is skipped by `newest`, which says why. No pickle: weights and tensors are safet
 
 import hashlib
 import json
-import os
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from headrace.services.synced import sync
 
 if TYPE_CHECKING:
     import torch
@@ -166,21 +167,13 @@ def _replace(aside: Path, path: Path) -> None:
         shutil.rmtree(lost, ignore_errors=True)
         path.rename(lost)
     aside.rename(path)
-    _sync(path.parent)
+    sync(path.parent)
     shutil.rmtree(aside.parent)
 
 
 def _sync_tree(folder: Path) -> None:
     for path in (*folder.rglob("*"), folder):
-        _sync(path)
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        sync(path)
 
 
 def _load(path: Path) -> "dict[str, torch.Tensor]":
