@@ -99,11 +99,9 @@ def _group_credits(smallest: int, at: Path, key: str, trainer: TrainerOptions) -
 
 
 def _data_lasts(steps: int, source: SourceOptions, at: Path, trainer: TrainerOptions) -> Iterator[Problem]:
-    size = size_of(source.dataset)
-    if source.epochs is None or size is None or not isinstance(source.sampler, UniformOptions):
-        return
-    needed, given = steps * trainer.prompts_per_step, size * source.epochs
-    if needed > given:
+    needed, given = steps * trainer.prompts_per_step, _prompts_given(source)
+    if given is not None and source.epochs is not None and needed > given:
+        size = given // source.epochs
         epochs = (
             f"1 epoch of {size} gives" if source.epochs == 1 else f"{source.epochs} epochs of {size} give"
         )
@@ -140,14 +138,19 @@ def _rows_last(spec: GraphSpec, table: str, steps: int, trainer: str) -> Iterato
         )
 
 
+def _prompts_given(source: SourceOptions) -> int | None:
+    """Prompts that a source gives in all its epochs; None: they have no end, or it cannot be told."""
+    size = size_of(source.dataset)
+    if source.epochs is None or size is None or not isinstance(source.sampler, UniformOptions):
+        return None
+    return size * source.epochs
+
+
 def _prompts_in_all(spec: GraphSpec, table: str) -> int | None:
     """The most prompts that a table ever has; None: no end is set to them, or it cannot be told."""
     options = spec.nodes[table].options
     if isinstance(options, SourceOptions):
-        size = size_of(options.dataset)
-        if options.epochs is None or size is None or not isinstance(options.sampler, UniformOptions):
-            return None
-        return size * options.epochs
+        return _prompts_given(options)
     parent = str(tables(spec)[table].parent)
     above = _prompts_in_all(spec, parent)
     return None if above is None else above * groups_of_a_prompt(spec, parent, table)
