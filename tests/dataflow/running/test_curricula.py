@@ -58,10 +58,8 @@ class Mine(Mixture):
 
 
 @pytest.fixture(autouse=True)
-def quick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "shared").mkdir()
+def quick(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headrace.dataflow.running.supervisor.BACKOFF_FIRST_S", 0.0)
-    monkeypatch.setattr("headrace.dataflow.running.launch.root", lambda: tmp_path / "shared")
 
 
 def launched(run: Path, *overrides: str, resume: bool = False) -> int:

@@ -28,14 +28,6 @@ nodes:
 """
 
 
-@pytest.fixture
-def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "shared"
-    folder.mkdir()
-    monkeypatch.setattr("headrace.dataflow.running.launch.root", lambda: folder)
-    return folder
-
-
 @pytest.mark.parametrize(
     ("kind", "algorithm"),
     [

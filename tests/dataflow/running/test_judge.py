@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
 from headrace.dataflow.language.parse import parse
 from headrace.dataflow.record.rundir import read_jsonl
 from headrace.dataflow.running.launch import launch
@@ -24,14 +22,6 @@ nodes:
   learn: {{kind: trainer, inputs: [answers, scores], policy: actor, algorithm: {algorithm},
            prompts_per_step: 2, threads: 1}}
 """
-
-
-@pytest.fixture
-def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "shared"
-    folder.mkdir()
-    monkeypatch.setattr("headrace.dataflow.running.launch.root", lambda: folder)
-    return folder
 
 
 def steps(text: str, run: Path) -> list[dict[str, float]]:

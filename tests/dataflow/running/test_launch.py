@@ -37,12 +37,9 @@ Launched = Callable[..., int]
 
 
 @pytest.fixture
-def launched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Launched:
+def launched(tmp_path: Path, shared: Path, monkeypatch: pytest.MonkeyPatch) -> Launched:
     """Launches the graph with overrides into tmp_path/run, and checks that it leaves no shared memory."""
-    shared = tmp_path / "shared"
-    shared.mkdir()
     monkeypatch.setattr("headrace.dataflow.running.supervisor.BACKOFF_FIRST_S", 0.0)
-    monkeypatch.setattr("headrace.dataflow.running.launch.root", lambda: shared)
 
     def run(*overrides: str, text: str = GRAPH, resume: bool = False) -> int:
         spec, run_dir = parse(text, overrides=overrides).spec, tmp_path / "run"

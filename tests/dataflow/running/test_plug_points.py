@@ -39,10 +39,8 @@ nodes:
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A run directory to be; its shared memory is in a folder of the test's."""
-    (tmp_path / "shared").mkdir()
-    monkeypatch.setattr("headrace.dataflow.running.launch.root", lambda: tmp_path / "shared")
+def run(tmp_path: Path, shared: Path) -> Path:
+    """A run directory to be."""
     return tmp_path / "run"
 
 

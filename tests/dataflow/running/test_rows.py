@@ -47,11 +47,9 @@ def broken(base, base_parts):
 
 
 @pytest.fixture
-def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A run directory to be; its shared memory is in a folder of the test's."""
-    (tmp_path / "shared").mkdir()
+def run(tmp_path: Path, shared: Path) -> Path:
+    """A run directory to be."""
     (tmp_path / "mine.py").write_text(FUNCTIONS)
-    monkeypatch.setattr("headrace.dataflow.running.launch.root", lambda: tmp_path / "shared")
     return tmp_path / "run"
 
 
