@@ -111,6 +111,18 @@ def _branched(options: BranchOptions) -> Reads:
     return {**_typed(_PROMPT_IDS, _EXAMPLE, *columns.RESPONSE), **dict.fromkeys(options.columns)}
 
 
+def _says_of_tokens(options: type[Placed], serves: str, written: tuple[Column, ...]) -> Kind:
+    """A model of a policy of its own that writes a number for each token of an answer."""
+    return Kind(
+        options=options,
+        serves=f"headrace.services.{serves}",
+        reads=lambda _: _ANSWERED,
+        writes=lambda _: written,
+        has_policy=True,
+        computes=True,
+    )
+
+
 KINDS: Final[dict[str, Kind]] = {
     "source": Kind(
         options=SourceOptions,
@@ -143,30 +155,9 @@ KINDS: Final[dict[str, Kind]] = {
         reads=lambda _: _typed(_PROMPT_IDS, _EXAMPLE, _RESPONSE_IDS),
         writes=_scored,
     ),
-    "reference": Kind(
-        options=ReferenceOptions,
-        serves="headrace.services.reference:Reference",
-        reads=lambda _: _ANSWERED,
-        writes=lambda _: columns.REFERENCE,
-        has_policy=True,
-        computes=True,
-    ),
-    "teacher": Kind(
-        options=TeacherOptions,
-        serves="headrace.services.teacher:Teacher",
-        reads=lambda _: _ANSWERED,
-        writes=lambda _: columns.TEACHER,
-        has_policy=True,
-        computes=True,
-    ),
-    "critic": Kind(
-        options=CriticOptions,
-        serves="headrace.services.critic:Critic",
-        reads=lambda _: _ANSWERED,
-        writes=lambda _: columns.CRITIC,
-        has_policy=True,
-        computes=True,
-    ),
+    "reference": _says_of_tokens(ReferenceOptions, "reference:Reference", columns.REFERENCE),
+    "teacher": _says_of_tokens(TeacherOptions, "teacher:Teacher", columns.TEACHER),
+    "critic": _says_of_tokens(CriticOptions, "critic:Critic", columns.CRITIC),
     "filter": Kind(
         options=RowFilterOptions,
         serves="headrace.services.filter.service:Filter",
