@@ -5,6 +5,7 @@ Nothing is fetched from a network. This module imports nothing heavy: `exists` a
 
 import json
 import os
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CLASSIFIER",
+    "ONE_AT_A_TIME",
     "RECIPES",
     "VALUE_RECIPES",
     "LoadedModel",
@@ -37,6 +39,9 @@ VALUE_RECIPES = ("tiny-value",)
 """Those that make a value model, which `value.load_value` loads."""
 CLASSIFIER = "ForTokenClassification"
 """How the architecture of a value model ends."""
+ONE_AT_A_TIME = threading.RLock()
+"""Held while a model is made: transformers patches itself meanwhile, for all threads of a process, and a
+model made beside another came out with untied or no weights."""
 
 
 def exists(model: str) -> str | None:
@@ -78,12 +83,13 @@ def load(model: str, *, dtype: str, seed: int) -> LoadedModel:
         raise FileNotFoundError(problem)
     if (problem := fault(model)) is not None:
         raise ValueError(problem)
-    if model in RECIPES:
-        loaded = RECIPES[model].load(dtype=dtype, seed=seed)
-    else:
-        from headrace.services.models.pretrained import load_pretrained
+    with ONE_AT_A_TIME:
+        if model in RECIPES:
+            loaded = RECIPES[model].load(dtype=dtype, seed=seed)
+        else:
+            from headrace.services.models.pretrained import load_pretrained
 
-        loaded = load_pretrained(model, dtype=dtype)
+            loaded = load_pretrained(model, dtype=dtype)
     if dtype == "float64":
         from headrace.services.models.precision import full_precision
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from headrace.services.models import (
     CLASSIFIER,
+    ONE_AT_A_TIME,
     RECIPES,
     VALUE_RECIPES,
     architecture,
@@ -56,7 +57,8 @@ def load_value(model: str, *, dtype: str, seed: int) -> LoadedModel:
     if problem is not None:
         raise ValueError(problem)
     recipe = RECIPES.get(model)
-    loaded = recipe.load(dtype=dtype, seed=seed) if recipe is not None else _saved(model, dtype=dtype)
+    with ONE_AT_A_TIME:
+        loaded = recipe.load(dtype=dtype, seed=seed) if recipe is not None else _saved(model, dtype=dtype)
     if dtype == "float64":
         from headrace.services.models.precision import full_precision
 

@@ -1,6 +1,7 @@
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -144,3 +145,20 @@ def test_smollm2_converts_once_and_answers(tmp_path: Path, monkeypatch: pytest.M
     prompt = torch.tensor([loaded.tokenizer(chat)["input_ids"]])
     answer = loaded.model.generate(prompt, max_new_tokens=12, do_sample=False)[0, prompt.shape[1] :]  # pyright: ignore[reportCallIssue]
     assert "4" in loaded.tokenizer.decode(answer)
+
+
+def test_models_made_side_by_side_are_whole(tmp_path: Path) -> None:
+    """As the services of `runtime: local` make them, in threads of one process."""
+    models.load("tiny-copier", dtype="float32", seed=0).model.save_pretrained(tmp_path)
+    models.load_tokenizer("tiny-copier").save_pretrained(tmp_path)
+    alike = models.load(str(tmp_path), dtype="float32", seed=0).model.state_dict()
+    with ThreadPoolExecutor(8) as threads:
+        made = list(
+            threads.map(
+                lambda model: models.load(model, dtype="float32", seed=0).model,
+                [str(tmp_path), "tiny-copier"] * 16,
+            )
+        )
+    for model in made:
+        assert model.lm_head.weight is model.model.embed_tokens.weight
+        assert all(torch.equal(tensor, alike[name]) for name, tensor in model.state_dict().items())
