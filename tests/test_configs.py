@@ -16,7 +16,7 @@ from headrace.dataflow.planning.plan import plan
 CONFIGS = sorted((Path(__file__).parent.parent / "configs").glob("*.yaml"))
 FRAGMENTS = sorted((Path(__file__).parent.parent / "configs" / "fragments").glob("*.yaml"))
 MADE_FIRST = {
-    "opd_copy_cpu": [("policies", "master", "model")],
+    "opd_copy_cpu": [("policies", "student", "model"), ("policies", "master", "model")],
     "grpo_smollm2_arithmetic_cpu": [
         ("policies", "actor", "model"),
         ("nodes", "prompts", "dataset"),

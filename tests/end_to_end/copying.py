@@ -39,10 +39,9 @@ class Course:
     def last(self, metric: str) -> float:
         return sum(step[metric] for step in self.steps[-ENDS:]) / ENDS
 
-    @property
-    def checkpoint(self) -> Path:
-        """The last one, a model folder."""
-        return self.directory / "checkpoints" / f"step-{len(self.steps):08d}"
+    def checkpoint(self, step: int | None = None) -> Path:
+        """The model folder of a step that has one; None: of the last."""
+        return self.directory / "checkpoints" / f"step-{step or len(self.steps):08d}"
 
 
 def copying(directory: Path, *overrides: str, text: str = GRAPH) -> Course:

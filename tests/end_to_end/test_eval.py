@@ -32,7 +32,7 @@ def test_an_eval_scores_the_versions_that_are_due_and_sees_the_policy_learn(tmp_
     assert list(exact) == [0, 16, 32, 40]
     assert exact[40] > exact[0] + 0.2
     told = {e["version"]: e["checksum"] for e in history.events if e["event"] == "evaluated"}
-    weights = read(course.checkpoint).weights()
+    weights = read(course.checkpoint()).weights()
     assert told[40] == WeightStore(tmp_path / "again").write("actor", 40, weights)
     first = load("tiny-copier", dtype="float32", seed=0).model.state_dict()
     assert told[0] == WeightStore(tmp_path / "first").write("actor", 0, {n: first[n] for n in weights})

@@ -209,7 +209,7 @@ async def _result(reference: Any, name: str) -> Any:
     try:
         return await reference
     except RayActorError as error:
-        raise ReplicaDied(f"the process of {name} is gone: {_first_line(error)}") from error
+        raise ReplicaDied(f"the process of {name} is gone: {_cause(error)}") from error
     except RayTaskError as error:
         cause = error.cause if isinstance(error.cause, Exception) else error
         if isinstance(cause, ReplicaFailed):
@@ -217,6 +217,11 @@ async def _result(reference: Any, name: str) -> Any:
         raise ReplicaFailed(f"{name}: {type(cause).__name__}: {_first_line(cause)}") from error
     except RayError as error:
         raise ReplicaFailed(f"{name}: {type(error).__name__}: {_first_line(error)}") from error
+
+
+def _cause(error: RayActorError) -> str:
+    """Ray's last line says what ended the process, and then what it might have been."""
+    return str(error).strip().rpartition("\n")[2].partition(" Some common causes")[0]
 
 
 def _first_line(error: BaseException) -> str:
