@@ -158,9 +158,16 @@ def _prompts_in_all(spec: GraphSpec, table: str) -> int | None:
 
 def _rollout_knobs(rollout: RolloutOptions, path: Path, staleness: float) -> Iterator[Problem]:
     yield from check_script(rollout, path)
-    if rollout.over_new_weights == "finish" and staleness == 0:
+    place = (*path, "over_new_weights")
+    if rollout.over_new_weights != "swap" and staleness == 0:
         yield idle(
-            (*path, "over_new_weights"),
+            place,
             "at staleness 0 nothing is in flight when weights arrive",
             "remove it, or raise staleness",
+        )
+    if rollout.over_new_weights == "abort_restart" and not isfinite(staleness):
+        yield Problem(
+            path=place,
+            wrong="where staleness has no bound, new weights wait for no answer: a long one may begin anew for ever",
+            way_out="set abort_keep, or a finite staleness",
         )

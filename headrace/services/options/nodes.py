@@ -64,8 +64,9 @@ class RolloutOptions(Placed):
     """Sampling temperature; log-probabilities are those of the tempered distribution."""
     max_concurrent: Count = 256
     """Sequences decoded at once by a replica."""
-    over_new_weights: Literal["finish", "swap"] = "swap"
-    """What samples in flight do when new weights arrive: finish on the old ones, or go on with the new."""
+    over_new_weights: Literal["finish", "swap", "abort_keep", "abort_restart"] = "swap"
+    """What samples in flight do when new weights arrive: finish on the old ones; go on with the new; go on
+    with the new and what is cached of them made anew; begin anew."""
     fake: dict[str, Any] = field(default_factory=dict)
     """Script of the fake engine; see `services/rollout/engines/fake.py`."""
 

@@ -11,7 +11,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 
 FinishReason = Literal["stop", "length"]
-OverNewWeights = Literal["finish", "swap"]
+OverNewWeights = Literal["finish", "swap", "abort_keep", "abort_restart"]
 
 NOT_SERVED, OWN = -1, 0
 """Versions of an engine with the model's own weights: where a trainer publishes others, which replace them
@@ -75,6 +75,8 @@ class Engine(Protocol):
 
         `finish`: they finish on the old weights first, and none starts meanwhile;
         `swap`: they go on with the new weights, their cache kept; later tokens carry the new version.
+        `abort_keep`: as `swap`, but what is cached of them is made anew with the new weights, so that later
+        tokens are those of the new model; `abort_restart`: they lose their tokens and begin anew.
         """
         ...
 

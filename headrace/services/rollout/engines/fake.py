@@ -79,7 +79,7 @@ class FakeEngine:
         self._idle.set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
-        self._calls = self._running = self._waiting = self._tokens = 0
+        self._calls = self._running = self._waiting = self._tokens = self._discarded = 0
 
     async def generate(self, requests: Sequence[Request]) -> AsyncGenerator[list[Completion], None]:
         """See `Engine.generate`. Raises RuntimeError where the script says so."""
@@ -117,6 +117,7 @@ class FakeEngine:
             "running": float(self._running),
             "waiting": float(self._waiting),
             "generated_tokens": float(self._tokens),
+            "discarded_tokens": float(self._discarded),
         }
 
     async def close(self) -> None:
@@ -157,8 +158,13 @@ class FakeEngine:
         whole = len(ids) <= self._max_new_tokens
         ids = ids[: self._max_new_tokens]
         versions = list(request.carry["versions"]) if request.carry else []
-        for _ in range(len(versions), len(ids)):
+        began_at = self.version
+        while len(versions) < len(ids):
             await asyncio.sleep(self._script.seconds_per_token)
+            if self._over_new_weights == "abort_restart" and self.version != began_at:
+                self._discarded += len(versions)
+                began_at, versions = self.version, []
+                continue
             versions.append(self.version)
             self._tokens += 1
         return Completion(

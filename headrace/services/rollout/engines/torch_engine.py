@@ -100,13 +100,14 @@ class TorchEngine:
         await done
 
     def stats(self) -> dict[str, float]:
-        """Samples running and waiting; tokens, steps and busy seconds since the start."""
+        """Samples running and waiting; since the start, tokens made and discarded, steps and busy seconds."""
         decoder = self._decoder
         return {
             "running": float(decoder.running),
             "waiting": float(decoder.waiting),
             "generated_tokens": float(decoder.generated_tokens),
             "prefill_tokens": float(decoder.prefill_tokens),
+            "discarded_tokens": float(decoder.discarded_tokens),
             "decode_steps": float(decoder.decode_steps),
             "busy_s": self._busy_s,
         }
@@ -163,8 +164,10 @@ class TorchEngine:
     def _load_waiting(self) -> list[_Load]:
         """Loads what may be loaded now; a load that fails stays first in line, to be told of it."""
         loaded: list[_Load] = []
-        while self._loads and (self._over_new_weights == "swap" or not self._decoder.running):
+        while self._loads and (self._over_new_weights != "finish" or not self._decoder.running):
             load = self._loads[0]
+            if self._over_new_weights in ("abort_keep", "abort_restart"):
+                self._decoder.interrupt(keep=self._over_new_weights == "abort_keep")
             self._decoder.use_weights(load.version, lambda load=load: copy_weights(self._model, load.weights))
             loaded.append(self._loads.popleft())
         return loaded

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from headrace.services.options import RolloutOptions
-from headrace.services.rollout.engines import EngineDied, Request, build
+from headrace.services.rollout.engines import EngineDied, OverNewWeights, Request, build
 from headrace.services.rollout.engines.fake import FakeEngine, Script
 
 PROMPT = np.array([5, 6, 7, 2], dtype=np.int32)
@@ -96,3 +96,21 @@ async def test_a_closed_engine_takes_nothing() -> None:
 def test_an_unknown_key_is_refused() -> None:
     with pytest.raises(ValueError, match=r"unknown latency; known are .*seconds_per_token"):
         Script.parse({"latency": 1.0})
+
+
+@pytest.mark.parametrize(
+    ("over_new_weights", "versions", "discarded"),
+    [("swap", [0, 0, 0, 1], 0), ("abort_keep", [0, 0, 0, 1], 0), ("abort_restart", [1, 1, 1, 1], 3)],
+)
+async def test_what_is_in_flight_at_new_weights_goes_on_or_begins_anew(
+    over_new_weights: OverNewWeights, versions: list[int], discarded: int
+) -> None:
+    """A token takes a turn of the event loop here, and so does the load that comes after the second."""
+    engine = FakeEngine(Script(), over_new_weights=over_new_weights)
+    answering = asyncio.ensure_future(anext(engine.generate(ask(0))))
+    while engine.stats()["generated_tokens"] < 2:
+        await asyncio.sleep(0)
+    await engine.load(1, {})
+    (completion,) = await answering
+    assert completion.versions.tolist() == versions
+    assert engine.stats()["discarded_tokens"] == discarded

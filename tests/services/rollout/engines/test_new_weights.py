@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import LlamaForCausalLM
+from transformers import DynamicCache, LlamaForCausalLM
 
 from headrace.services.rollout.engines.base import Completion, OverNewWeights, Request, Sampling
 from headrace.services.rollout.engines.torch_engine import TorchEngine
@@ -47,7 +47,12 @@ async def generate_across_a_load(
 
 @pytest.mark.parametrize(
     ("over_new_weights", "versions"),
-    [("swap", [0, 0, 0, 0, 1, 1, 1, 1]), ("finish", [0] * 8)],
+    [
+        ("swap", [0, 0, 0, 0, 1, 1, 1, 1]),
+        ("finish", [0] * 8),
+        ("abort_keep", [0, 0, 0, 0, 1, 1, 1, 1]),
+        ("abort_restart", [1] * 8),
+    ],
 )
 async def test_every_token_carries_the_version_that_made_it(
     llama: LlamaForCausalLM, requests: Any, over_new_weights: OverNewWeights, versions: list[int]
@@ -73,6 +78,79 @@ async def test_swapped_weights_make_the_tokens_that_follow(
         before = plain_logprobs(plain, request, completion, 1.0)
         assert completion.logprobs[:4] == pytest.approx(before[:4], abs=1e-5)
         assert abs(completion.logprobs[4:] - before[4:]).max() > 1e-3
+
+
+async def test_a_token_behind_a_swap_is_of_the_new_weights_over_the_old_cache(
+    llama: LlamaForCausalLM, requests: Any
+) -> None:
+    plain = copy.deepcopy(llama)
+    engine = TorchEngine(llama, SAMPLING)
+    weights = other_weights(llama)
+    completions = await generate_across_a_load(engine, llama, requests(), lambda: engine.load(1, weights))
+    await engine.close()
+    for request in requests():
+        completion = completions[request.uid]
+        expected = logprobs_across_a_swap(plain, llama, request, completion, old=4)
+        assert completion.logprobs == pytest.approx(expected, abs=1e-5)
+
+
+@torch.inference_mode()
+def logprobs_across_a_swap(
+    old_model: LlamaForCausalLM,
+    new_model: LlamaForCausalLM,
+    request: Request,
+    completion: Completion,
+    *,
+    old: int,
+) -> list[float]:
+    """Of an answer's tokens: `old` ones by one model, the rest by the other, going on with its cache."""
+    answer = completion.token_ids.tolist()
+    cache = DynamicCache(config=old_model.config)
+    ids, found = request.prompt_ids.tolist(), []
+    for place, token in enumerate(answer):
+        model = old_model if place < old else new_model
+        logits = model(input_ids=torch.tensor([ids]), past_key_values=cache, use_cache=True).logits[0, -1]
+        found.append(float(torch.log_softmax(logits, dim=-1)[token]))
+        ids = [token]
+    return found
+
+
+async def test_samples_that_keep_their_tokens_go_on_as_the_new_weights_see_them(
+    llama: LlamaForCausalLM, requests: Any, plain_logprobs: Any
+) -> None:
+    plain = copy.deepcopy(llama)
+    engine = TorchEngine(llama, SAMPLING, max_concurrent=6, over_new_weights="abort_keep")
+    weights = other_weights(llama)
+    completions = await generate_across_a_load(engine, llama, requests(), lambda: engine.load(1, weights))
+    assert engine.stats()["discarded_tokens"] == 0
+    await engine.close()
+    for request in requests():
+        completion = completions[request.uid]
+        old = completion.versions.tolist().count(0)
+        assert old == (4 if request.uid < 6 else 0)
+        before = plain_logprobs(plain, request, completion, 1.0)
+        after = plain_logprobs(llama, request, completion, 1.0)
+        assert completion.logprobs[:old] == pytest.approx(before[:old], abs=1e-5)
+        assert completion.logprobs[old:] == pytest.approx(after[old:], abs=1e-5)
+
+
+async def test_samples_that_begin_anew_are_those_of_the_new_weights_from_the_start(
+    llama: LlamaForCausalLM, requests: Any, collect: Any
+) -> None:
+    fresh = copy.deepcopy(llama)
+    weights = other_weights(llama)
+    fresh.load_state_dict(weights, strict=False)
+    engine = TorchEngine(llama, SAMPLING, max_concurrent=6, over_new_weights="abort_restart")
+    completions = await generate_across_a_load(engine, llama, requests(), lambda: engine.load(1, weights))
+    assert engine.stats()["discarded_tokens"] == 6 * 4
+    await engine.close()
+    other = TorchEngine(fresh, SAMPLING)
+    expected = await collect(other, requests())
+    await other.close()
+    for uid, completion in completions.items():
+        assert completion.token_ids.tolist() == expected[uid].token_ids.tolist()
+        assert completion.logprobs == pytest.approx(expected[uid].logprobs, abs=1e-5)
+        assert completion.versions.tolist() == [1] * 8
 
 
 async def test_with_finish_nothing_starts_until_the_new_weights_are_in(

@@ -6,6 +6,7 @@ thread at a time; `TorchEngine` sees to that.
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -41,6 +42,7 @@ class Decoder:
         self.waiting = 0
         self.generated_tokens = 0
         self.prefill_tokens = 0
+        self.discarded_tokens = 0
         self.decode_steps = 0
         self._sampling = sampling
         self._stops = np.zeros(self.model.vocabulary, dtype=bool)
@@ -72,6 +74,20 @@ class Decoder:
         self._waiting = deque(prefix for prefix in self._waiting if prefix.pending)
         mine = [slot for slot in range(self.running) if self._table.samples[slot].owner is owner]
         self._remove(np.array(mine, dtype=np.int64))
+
+    def interrupt(self, *, keep: bool) -> None:
+        """Takes all samples out of their slots and puts them first in line, to be prefilled anew.
+
+        They keep their tokens, or lose them and begin anew, with those that an earlier lease left.
+        """
+        slots = range(self.running)
+        samples = [self._table.interrupted(slot) for slot in slots]
+        if not keep:
+            self.discarded_tokens += sum(sample.carried() for sample in samples)
+            samples = [replace(sample, request=replace(sample.request, carry=None)) for sample in samples]
+        self._remove(np.arange(self.running))
+        self._waiting.extendleft(reversed(share(samples)))
+        self.waiting += len(samples)
 
     def use_weights(self, version: int, copy: Callable[[], None]) -> None:
         """Runs `copy`; later tokens carry `version`. Prefills of samples still to start are made anew."""

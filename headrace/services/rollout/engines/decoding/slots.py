@@ -5,7 +5,7 @@ is told so that it moves keys and values alike.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -88,6 +88,17 @@ class SlotTable:
     def last_ids(self) -> np.ndarray:
         """int32 [rows]: the newest token of each active row."""
         return self.token_ids[np.arange(self.rows), self.drawn[: self.rows] - 1]
+
+    def interrupted(self, slot: int) -> Sample:
+        """The sample of a slot as one that carries the tokens it has."""
+        sample: Sample = self.samples[slot]
+        count = self.drawn[slot]
+        carry = {
+            "token_ids": self.token_ids[slot, :count].copy(),
+            "logprobs": self.logprobs[slot, :count].copy(),
+            "versions": self.versions[slot, :count].copy(),
+        }
+        return replace(sample, request=replace(sample.request, carry=carry))
 
     def completion(self, slot: int, reason: FinishReason) -> Completion:
         count = self.drawn[slot]
