@@ -168,6 +168,6 @@ def _rollout_knobs(rollout: RolloutOptions, path: Path, staleness: float) -> Ite
     if rollout.over_new_weights == "abort_restart" and not isfinite(staleness):
         yield Problem(
             path=place,
-            wrong="where staleness has no bound, new weights wait for no answer: a long one may begin anew for ever",
+            wrong="without a bound on staleness, weights wait for no answer: a long one may never end",
             way_out="set abort_keep, or a finite staleness",
         )
