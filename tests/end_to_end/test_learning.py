@@ -28,8 +28,16 @@ def assert_learned(ended: Ended, staleness: float) -> None:
     assert summary["samples_trained"] == summary["steps"] * 256
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("staleness", [0.0, 0.5, 1.0, 2.0, math.inf])
+IN_CI = (0.0, 1.0, math.inf)
+
+
+@pytest.mark.parametrize(
+    "staleness",
+    [
+        pytest.param(each, marks=pytest.mark.slow if each in IN_CI else pytest.mark.nightly)
+        for each in (0.0, 0.5, 1.0, 2.0, math.inf)
+    ],
+)
 def test_the_quick_start_learns_at_every_staleness(tmp_path: Path, staleness: float) -> None:
     assert_learned(
         headrace("grpo_copy_cpu", f"staleness={staleness:g}", "steps=300", directory=tmp_path / "run"),
