@@ -28,7 +28,7 @@ class Learned:
         return self._mean(policy, metric, slice(-ENDS, None))
 
     def best(self, policy: str, metric: str) -> float:
-        """The best of all stretches of the run: where two policies learn, each may lose ground to the other."""
+        """The best stretch: where two policies learn, each may lose ground to the other."""
         values = [value for _, value in self.history.course(policy).values(metric)]
         return max(sum(values[i : i + ENDS]) / ENDS for i in range(len(values) - ENDS + 1))
 
