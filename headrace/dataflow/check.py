@@ -13,6 +13,7 @@ from headrace.dataflow.checks.own import check_declared
 from headrace.dataflow.checks.resources import check_resources, check_runtime
 from headrace.dataflow.checks.rows import check_rows
 from headrace.dataflow.checks.scorers import check_scorers
+from headrace.dataflow.checks.servers import check_servers
 from headrace.dataflow.checks.structure import check_policies, check_references, check_tables, check_together
 from headrace.dataflow.checks.training import check_training
 from headrace.dataflow.language.problems import Problem, errors
@@ -35,6 +36,7 @@ def check(spec: GraphSpec, *, cluster: Cluster | None = None) -> list[Problem]:
     problems += check_curricula(spec)
     problems += check_training(spec)
     problems += check_scorers(spec)
+    problems += check_servers(spec)
     problems += check_runtime(spec)
     problems += check_outside(spec)
     if cluster is not None:

@@ -1,10 +1,10 @@
 """Whether what scores answers can: a judge's question, reply and key, an eval's prompts and verifier."""
 
-import os
 from collections.abc import Iterator
 
 from headrace.dataflow.checks.data import size_of
 from headrace.dataflow.checks.figures import check_script
+from headrace.dataflow.checks.servers import check_endpoint
 from headrace.dataflow.language.problems import Path, Problem, nearest
 from headrace.dataflow.language.spec import GraphSpec
 from headrace.services.judge.template import KNOWN, fault_of, unknown_fields
@@ -31,19 +31,7 @@ def _judge(options: JudgeOptions, path: Path) -> Iterator[Problem]:
         )
     if fault := fault_of(options.pattern):
         yield Problem(path=(*path, "pattern"), wrong=fault, way_out="write what is the score in parentheses")
-    if not options.base_url.startswith(("http://", "https://")):
-        yield Problem(
-            path=(*path, "base_url"),
-            wrong=f"got '{options.base_url}', which is no address",
-            way_out="write it whole, e.g. http://127.0.0.1:8000/v1",
-        )
-    if options.api_key_env is not None and not os.environ.get(options.api_key_env):
-        yield Problem(
-            path=(*path, "api_key_env"),
-            wrong=f"the environment variable {options.api_key_env} is not set here",
-            way_out="export it where the run is started, or remove api_key_env",
-            severity="warning",
-        )
+    yield from check_endpoint(options.base_url, options.api_key_env, path)
 
 
 def _eval(options: EvalOptions, path: Path) -> Iterator[Problem]:

@@ -42,6 +42,9 @@ BYTES: Final = {"float32": 4, "float64": 8, "bfloat16": 2}
 Parts = Mapping[str, int]
 """Bytes by what they are for."""
 
+MODELLESS = ("fake", "openai")
+"""Engines of which no model is in the replica's own process."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
@@ -74,7 +77,7 @@ def footprint(
 
 
 def runs_model(kind: str, options: NodeOptions) -> bool:
-    return kind_of(kind).computes and getattr(options, "engine", "torch") != "fake"
+    return kind_of(kind).computes and getattr(options, "engine", "torch") not in MODELLESS
 
 
 def model_parts(

@@ -5,12 +5,12 @@ handed back, to be tried again, and counts as a failed scoring.
 """
 
 import asyncio
-import os
 from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Any
 
 from headrace.services.base import Context, Output
-from headrace.services.judge.endpoint import Endpoint, Refused
+from headrace.services.endpoint.errors import Refused
+from headrace.services.judge.asking import Asking
 from headrace.services.judge.template import KNOWN, Missing, fault_of, fill, unknown_fields, verdict
 from headrace.services.models import load_tokenizer
 from headrace.services.options import JudgeOptions
@@ -29,7 +29,7 @@ class Judge:
     """A `Service`."""
 
     capacity = 0
-    _endpoint: Endpoint | None = None
+    _asking: Asking | None = None
 
     def __init__(self, *, load_tokenizer: Callable[[str], Any] = load_tokenizer) -> None:
         self._load_tokenizer = load_tokenizer
@@ -43,7 +43,7 @@ class Judge:
         self.capacity = LEASED_PER_PLACE * options.max_concurrent
         self._outcomes = Outcomes(max_error_rate=options.max_error_rate, role="judge")
         self._tokenizer = await asyncio.to_thread(self._load_tokenizer, context.policy.model)
-        self._endpoint = Endpoint(options, _key(options))
+        self._asking = Asking(options)
 
     async def process(self, rows: Rows) -> AsyncGenerator[Output, None]:
         """Yields what was replied to together. Raises the last RewardError for the rows left unwritten,
@@ -84,11 +84,11 @@ class Judge:
         return outcome
 
     async def _asked(self, prompt: str, response: str, example: Mapping[str, Any]) -> Verdict:
-        assert self._endpoint is not None, "setup comes first"
+        assert self._asking is not None, "setup comes first"
         options = self._options
         try:
             question = fill(options.template, prompt=prompt, response=response, example=example)
-            reply = await self._endpoint.ask(question)
+            reply = await self._asking.ask(question)
         except Missing as missing:
             return Invalid(reason=str(missing))
         except Refused as refused:
@@ -97,8 +97,8 @@ class Judge:
         return verdict(reply.text, options.pattern, scale=options.scale, parts=parts)
 
     async def close(self) -> None:
-        if self._endpoint is not None:
-            await self._endpoint.close()
+        if self._asking is not None:
+            await self._asking.close()
 
 
 def _usable(options: JudgeOptions) -> None:
@@ -106,14 +106,3 @@ def _usable(options: JudgeOptions) -> None:
         raise JudgeUnusable(f"the template has {', '.join(unknown)}; it may have {KNOWN}")
     if fault := fault_of(options.pattern):
         raise JudgeUnusable(f"pattern {fault}; put what is the score in parentheses")
-
-
-def _key(options: JudgeOptions) -> str | None:
-    if options.api_key_env is None:
-        return None
-    if not (key := os.environ.get(options.api_key_env)):
-        raise JudgeUnusable(
-            f"the environment variable {options.api_key_env} is not set; export it where the run is started,"
-            " or remove api_key_env"
-        )
-    return key

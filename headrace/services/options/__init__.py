@@ -18,6 +18,7 @@ from headrace.services.options.nodes import (
     TeacherOptions,
     TrainerOptions,
 )
+from headrace.services.options.openai import OpenaiOptions
 from headrace.services.options.placed import Placed
 from headrace.services.options.policy import GreedyOptions, OptimizerOptions, PolicyOptions, Schedule
 from headrace.services.options.queue import QueueOptions
@@ -40,6 +41,7 @@ __all__ = [
     "JoinOptions",
     "JsonlData",
     "JudgeOptions",
+    "OpenaiOptions",
     "OptimizerOptions",
     "Placed",
     "PolicyOptions",

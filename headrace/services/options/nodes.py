@@ -10,6 +10,7 @@ from headrace.algorithms.filters import FilterOptions
 from headrace.algorithms.options import AlgorithmOptions
 from headrace.algorithms.updates import Accumulate, UpdateOptions
 from headrace.services.options.data import Dataset
+from headrace.services.options.openai import OpenaiOptions
 from headrace.services.options.placed import Placed
 from headrace.services.options.verifiers import Verifier
 
@@ -56,8 +57,8 @@ class SourceOptions(Placed):
 class RolloutOptions(Placed):
     """Generates answers with a policy's newest weights."""
 
-    engine: Literal["torch", "fake"] = "torch"
-    """What generates: a Hugging Face model in this process, or a scripted stand-in."""
+    engine: Literal["torch", "openai", "fake"] = "torch"
+    """What generates: a Hugging Face model in this process, a server, or a scripted stand-in."""
     max_new_tokens: Count = 16
     """Longest answer, in tokens."""
     temperature: Positive = 1.0
@@ -67,6 +68,8 @@ class RolloutOptions(Placed):
     over_new_weights: Literal["finish", "swap", "abort_keep", "abort_restart"] = "swap"
     """What samples in flight do when new weights arrive: finish on the old ones; go on with the new; go on
     with the new and what is cached of them made anew; begin anew."""
+    openai: OpenaiOptions | None = None
+    """The server of the engine openai, for a policy that nobody trains."""
     fake: dict[str, Any] = field(default_factory=dict)
     """Script of the fake engine; see `services/rollout/engines/fake.py`."""
 

@@ -92,7 +92,22 @@ def _fake(options: RolloutOptions, policy: PolicyOptions | None, seed: int, vers
     )
 
 
+def _openai(options: RolloutOptions, policy: PolicyOptions | None, seed: int, version: int) -> Engine:
+    from headrace.services.rollout.engines.openai_engine import OpenaiEngine
+
+    if options.openai is None:
+        raise ValueError("engine: openai asks a server, got none; set openai: {base_url: ..., model: ...}")
+    if version == NOT_SERVED:
+        raise ValueError(
+            "engine: openai answers with its server's own weights, and a trainer publishes others; "
+            "use engine: torch"
+        )
+    sampling = Sampling(temperature=options.temperature, max_new_tokens=options.max_new_tokens)
+    return OpenaiEngine(options.openai, sampling, max_concurrent=options.max_concurrent, version=version)
+
+
 ENGINES: dict[str, Callable[[RolloutOptions, PolicyOptions | None, int, int], Engine]] = {
     "torch": _torch,
+    "openai": _openai,
     "fake": _fake,
 }

@@ -1,6 +1,6 @@
 from datetime import UTC, datetime
 
-from headrace.services.judge.retries import pause_s
+from headrace.services.endpoint.retries import pause_s
 
 NOW = datetime(2026, 11, 30, 12, 0, 0, tzinfo=UTC)
 
