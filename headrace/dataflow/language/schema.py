@@ -132,10 +132,12 @@ class _Writer:
 
     def _union(self, members: Iterable[Any]) -> Schema:
         options = [member for member in members if member is not NoneType]
-        if all(map(dataclasses.is_dataclass, options)):
+        if len(options) == 1:
+            made = self._value(options[0])
+        elif all(map(dataclasses.is_dataclass, options)):
             made = self._tagged(options)
         else:
-            made = self._value(options[0]) if len(options) == 1 else {"anyOf": [*map(self._value, options)]}
+            made = {"anyOf": [*map(self._value, options)]}
         return _or_null(made) if NoneType in members else made
 
     def _tagged(self, classes: Iterable[type[Any]]) -> Schema:

@@ -5,7 +5,7 @@ from pathlib import Path
 from headrace.dataflow.language.parse import parse
 from headrace.dataflow.record.rundir import read_jsonl
 from headrace.dataflow.running.launch import launch
-from tests.services.judge.endpoint import completion, served
+from tests.services.endpoint.server import completion, served
 
 GRAPH = """\
 name: copy

@@ -20,7 +20,7 @@ from headrace.services.options import JudgeOptions
 from headrace.services.verdicts.errors import JudgeOdd, JudgeSilent, JudgeUnusable
 from headrace.transferqueue import Client, Rows, TableSpec, Task
 from tests.services.bench import Remembered, context
-from tests.services.judge.endpoint import Said, Scripted, completion, fault, served
+from tests.services.endpoint.server import Said, Scripted, completion, fault, served
 
 SPEC = TableSpec(
     name="rows",

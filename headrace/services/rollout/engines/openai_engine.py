@@ -9,7 +9,7 @@ The server's weights are its own, so it serves a policy that nobody trains, unde
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -135,30 +135,38 @@ def _kept(request: Request) -> Completion:
 
 def _read(answer: str, prompt: list[int]) -> tuple[list[int], list[float], FinishReason]:
     """Ids, log-probabilities and reason of the only choice of an answer to `prompt`."""
+    choice = _choice(answer)
+    ids, logprobs = choice["token_ids"], choice["logprobs"].get("token_logprobs")
+    for what, given in (("the token ids", ids), ("the log-probabilities", logprobs)):
+        if given is None:
+            raise ReplicaFailed(f"the server answers without {what} that it drew; {NEEDED}")
+    if (read := choice.get("prompt_token_ids")) not in (None, prompt):
+        raise ReplicaFailed(
+            f"the server read another prompt than it was sent ({len(read)} tokens for {len(prompt)}); serve "
+            "a model of the policy's tokens, and let the server add none"
+        )
+    _check(ids, logprobs, choice["finish_reason"])
+    return ids, logprobs, choice["finish_reason"]
+
+
+def _choice(answer: str) -> dict[str, Any]:
+    """The only choice of an answer, its log-probabilities a mapping. Raises OddCompletion."""
     try:
         choice = json.loads(answer)["choices"][0]
-        ids, read = choice.get("token_ids"), choice.get("prompt_token_ids")
-        logprobs = (choice.get("logprobs") or {}).get("token_logprobs")
-        reason = choice["finish_reason"]
+        logprobs = dict(choice.get("logprobs") or {})
+        known = {"token_ids": choice.get("token_ids"), "finish_reason": choice["finish_reason"]}
+        return {**choice, **known, "logprobs": logprobs}
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise OddCompletion(
             f"the answer is no completion: {answer[:80]!r}; base_url is up to before /completions of an "
             "OpenAI-compatible server"
         ) from error
-    for what, given in (("the token ids", ids), ("the log-probabilities", logprobs)):
-        if not isinstance(given, list):
-            raise ReplicaFailed(f"the server answers without {what} that it drew; {NEEDED}")
-    if isinstance(read, list) and read != prompt:
-        raise ReplicaFailed(
-            f"the server read another prompt than it was sent ({len(read)} tokens for {len(prompt)}); serve a "
-            "model of the policy's tokens, and let the server add none"
-        )
-    _check(ids, logprobs, reason)
-    return ids, logprobs, cast(FinishReason, reason)
 
 
-def _check(ids: list[Any], logprobs: list[Any], reason: Any) -> None:
+def _check(ids: Any, logprobs: Any, reason: Any) -> None:
     """Raises OddCompletion."""
+    if not isinstance(ids, list) or not isinstance(logprobs, list):
+        raise OddCompletion(f"the completion's tokens are no lists: {str(ids)[:40]}, {str(logprobs)[:40]}")
     if reason not in FINISHED:
         raise OddCompletion(f"the completion ended by {reason!r}; allowed are {' and '.join(FINISHED)}")
     if not ids or len(ids) != len(logprobs):

@@ -30,13 +30,15 @@ def fault(status: int, message: str, *, code: str | None = None, **headers: str)
 
 
 class Scripted(ThreadingHTTPServer):
-    """Answers each question by `script(question, how often it was asked before)`."""
+    """Answers each question by `script(question, how often it was asked before)`; a question is the last
+    message of a chat, or a prompt."""
 
     daemon_threads = False
 
-    def __init__(self, script: Callable[[str, int], Said]) -> None:
+    def __init__(self, script: Callable[[Any, int], Said], route: str) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.script = script
+        self.route = route
         self.asked: list[dict[str, Any]] = []
         self.keys: list[str | None] = []
         self.released = threading.Event()
@@ -46,8 +48,8 @@ class Scripted(ThreadingHTTPServer):
     def base_url(self) -> str:
         return f"http://127.0.0.1:{self.server_port}/v1"
 
-    def questions(self) -> list[str]:
-        return [body["messages"][-1]["content"] for body in self.asked]
+    def questions(self) -> list[Any]:
+        return [_question(body) for body in self.asked]
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -56,13 +58,13 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         server = cast(Scripted, self.server)
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        question = body["messages"][-1]["content"]
+        question = _question(body)
         with server.lock:
             before = server.questions().count(question)
             server.asked.append(body)
             server.keys.append(self.headers.get("Authorization"))
         said = server.script(question, before)
-        if self.path != "/v1/chat/completions":
+        if self.path != f"/v1/{server.route}":
             said = fault(404, f"no route {self.path}")
         if said.hangs:
             server.released.wait()
@@ -78,9 +80,13 @@ class _Handler(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: Any) -> None: ...
 
 
+def _question(body: dict[str, Any]) -> Any:
+    return body["messages"][-1]["content"] if "messages" in body else body["prompt"]
+
+
 @contextmanager
-def served(script: Callable[[str, int], Said]) -> Iterator[Scripted]:
-    with Scripted(script) as server:
+def served(script: Callable[[Any, int], Said], *, route: str = "chat/completions") -> Iterator[Scripted]:
+    with Scripted(script, route) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:
