@@ -8,6 +8,7 @@ The server's weights are its own, so it serves a policy that nobody trains, unde
 
 import asyncio
 import json
+import math
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any
 
@@ -20,6 +21,8 @@ from headrace.services.rollout.engines.base import Completion, EngineDied, Finis
 from headrace.services.rollout.engines.ticket import Ticket
 
 FINISHED = ("stop", "length")
+ROUNDING = 1e-4
+"""What a log-probability may lie above 0."""
 UNTRUNCATED = {"top_p": 1.0, "top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0}
 """Said in every request: else a server takes those of the model's generation config."""
 NEEDED = (
@@ -173,5 +176,5 @@ def _check(ids: Any, logprobs: Any, reason: Any) -> None:
         raise OddCompletion(f"the completion has {len(ids)} token ids and {len(logprobs)} log-probabilities")
     if not all(isinstance(each, int) for each in ids):
         raise OddCompletion(f"the completion's token ids are no whole numbers: {str(ids)[:80]}")
-    if not all(isinstance(each, int | float) and each <= 0.0 for each in logprobs):
+    if not all(isinstance(each, int | float) and -math.inf < each <= ROUNDING for each in logprobs):
         raise OddCompletion(f"the completion's log-probabilities are none: {str(logprobs)[:80]}")
