@@ -1,18 +1,20 @@
 """Continuous batching without asyncio: samples go in, steps run, completions come out.
 
 Invariant: between two calls every admitted sample is waiting, live in one slot, or finished. Used by one
-thread at a time; `TorchEngine` sees to that.
+thread at a time; `DecodeLoop` sees to that.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 import torch
 from transformers import PreTrainedModel
 
-from headrace.services.rollout.engines.base import Completion, FinishReason, Sampling
+from headrace.services.models.in_place import check_weights, copy_weights
+from headrace.services.rollout.engines.base import Completion, FinishReason, Request, Sampling
+from headrace.services.rollout.engines.decode_loop import Finished
 from headrace.services.rollout.engines.decoding.draw import draw
 from headrace.services.rollout.engines.decoding.kv import Layout
 from headrace.services.rollout.engines.decoding.model import DecodingModel
@@ -25,10 +27,9 @@ from headrace.services.rollout.engines.decoding.prefixes import (
 )
 from headrace.services.rollout.engines.decoding.slots import Sample, SlotTable
 from headrace.services.rollout.engines.decoding.streams import uniforms
+from headrace.services.rollout.engines.refusals import check_request
 
 PREFILL_TOKENS = 4096
-
-Finished = tuple[Sample, Completion]
 
 
 class Decoder:
@@ -58,6 +59,19 @@ class Decoder:
     @property
     def running(self) -> int:
         return self._table.rows
+
+    def check(self, request: Request) -> None:
+        """See `decode_loop.Decoder.check`."""
+        check_request(
+            request,
+            vocabulary=self.model.vocabulary,
+            longest=self.model.max_tokens,
+            max_new_tokens=self._sampling.max_new_tokens,
+        )
+
+    def check_weights(self, weights: Mapping[str, torch.Tensor]) -> None:
+        """See `decode_loop.Decoder.check_weights`."""
+        check_weights(self.model.model, weights)
 
     def add(self, samples: Iterable[Sample]) -> None:
         """Queues samples; a carry that is already whole finishes at once."""
@@ -89,15 +103,28 @@ class Decoder:
         self._waiting.extendleft(reversed(share(samples)))
         self.waiting += len(samples)
 
-    def use_weights(self, version: int, copy: Callable[[], None]) -> None:
-        """Runs `copy`; later tokens carry `version`. Prefills of samples still to start are made anew."""
+    def use_weights(self, version: int, weights: Mapping[str, torch.Tensor]) -> None:
+        """Copies checked weights; later tokens carry `version`. Prefills of samples still to start are made
+        anew."""
         for slot in reversed(self._prefixes.with_pending()):
             prefix = self._prefixes.active[slot]
             self._waiting.appendleft(Prefix(token_ids=prefix.token_ids, pending=prefix.pending))
             prefix.pending = deque()
         self._remove(np.empty(0, dtype=np.int64))
-        copy()
+        copy_weights(self.model.model, weights)
         self.version = version
+
+    def stats(self) -> dict[str, float]:
+        """Since the start: tokens made, read and discarded, and steps."""
+        return {
+            "generated_tokens": float(self.generated_tokens),
+            "prefill_tokens": float(self.prefill_tokens),
+            "discarded_tokens": float(self.discarded_tokens),
+            "decode_steps": float(self.decode_steps),
+        }
+
+    def close(self) -> None:
+        """The model is its owner's."""
 
     @torch.inference_mode()
     def run(self, interrupted: Callable[[], bool], *, start: bool) -> list[Finished]:
