@@ -5,8 +5,10 @@ Nothing is written unless all of it fits: a refused load leaves the old weights 
 
 from collections.abc import Mapping
 
-import numpy as np
 import torch
+
+from headrace.services.weights.copies import copy_all
+from headrace.services.weights.tensors import raw
 
 
 def check_weights(model: torch.nn.Module, weights: Mapping[str, torch.Tensor]) -> None:
@@ -34,18 +36,18 @@ def check_weights(model: torch.nn.Module, weights: Mapping[str, torch.Tensor]) -
 
 @torch.no_grad()
 def copy_weights(model: torch.nn.Module, weights: Mapping[str, torch.Tensor]) -> None:
-    """Copies checked `weights` into `model`, in place; tied tensors follow each other."""
-    held = _held(model)
+    """Copies checked `weights` into `model`, in place; tied tensors follow each other.
+
+    On a CPU as bytes: torch's own threads, woken for each tensor, cost milliseconds.
+    """
+    held, here = _held(model), []
     for name, tensor in weights.items():
-        _copy(held[name], tensor)
-
-
-def _copy(target: torch.Tensor, source: torch.Tensor) -> None:
-    """One thread on a CPU: to wake the others costs milliseconds, and a copy is bound by memory anyway."""
-    if target.device.type == source.device.type == "cpu" and target.dtype != torch.bfloat16:
-        np.copyto(target.detach().numpy(), source.detach().numpy())
-    else:
-        target.copy_(source)
+        target = held[name]
+        if all(each.device.type == "cpu" and each.is_contiguous() for each in (target, tensor)):
+            here.append((raw(target), raw(tensor)))
+        else:
+            target.copy_(tensor)
+    copy_all(here)
 
 
 def _held(model: torch.nn.Module) -> dict[str, torch.Tensor]:

@@ -1,0 +1,87 @@
+"""Bytes copied and digested by several threads at once, a stretch that fits the cache at a time.
+
+A core alone does not use up the memory's rate. Bytes that are digested as they are copied come from memory
+once.
+"""
+
+import os
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+import numpy as np
+import xxhash
+
+from headrace.services.weights.layout import Bucket
+
+STRETCH_BYTES = 256 << 10
+THREADS = 4
+"""At most; more gain nothing on a memory that a few cores saturate."""
+ALONE_BYTES = 8 << 20
+"""What one thread copies sooner than others are woken."""
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def in_threads(call: Callable[[T], R], parts: Sequence[T]) -> list[R]:
+    """The results in order; the first error of a call is raised once all have ended."""
+    threads = min(len(os.sched_getaffinity(0)), THREADS, len(parts))
+    if threads < 2:
+        return [call(part) for part in parts]
+    with ThreadPoolExecutor(threads, thread_name_prefix="weights") as pool:
+        return list(pool.map(call, parts))
+
+
+def copy_digested(
+    sources: Sequence[np.ndarray], starts: Sequence[int], target: np.ndarray, buckets: Sequence[Bucket]
+) -> list[str]:
+    """Copies `sources`, uint8 [n] each, to their `starts` in `target`; the digests of its buckets.
+
+    Sources lie one behind the other and fill the buckets.
+    """
+
+    def copied(bucket: Bucket) -> str:
+        digest = xxhash.xxh3_128()
+        at = bucket.start
+        for piece in _stretches(sources, starts, bucket):
+            digest.update(piece.data)
+            np.copyto(target[at : at + len(piece)], piece)
+            at += len(piece)
+        return digest.hexdigest()
+
+    return in_threads(copied, buckets)
+
+
+def digests(data: np.ndarray, buckets: Sequence[Bucket]) -> list[str]:
+    """xxh3-128 of each bucket of `data`, uint8 [n]."""
+    return in_threads(lambda bucket: xxhash.xxh3_128_hexdigest(data[bucket.start : bucket.end].data), buckets)
+
+
+def copy_all(pairs: Iterable[tuple[np.ndarray, np.ndarray]]) -> None:
+    """Copies each source, uint8 [n], to its target of the same size: (target, source)."""
+    parts = [
+        (target[at : at + ALONE_BYTES], source[at : at + ALONE_BYTES])
+        for target, source in pairs
+        for at in range(0, len(source), ALONE_BYTES)
+    ]
+    if sum(len(source) for _, source in parts) <= ALONE_BYTES:
+        for target, source in parts:
+            np.copyto(target, source)
+    else:
+        in_threads(lambda part: np.copyto(*part), parts)
+
+
+def _stretches(sources: Sequence[np.ndarray], starts: Sequence[int], bucket: Bucket) -> Iterator[np.ndarray]:
+    """The bytes of a bucket in order."""
+    at = bucket.start
+    number = bisect_right(starts, at) - 1
+    while at < bucket.end:
+        source, begin = sources[number], at - starts[number]
+        end = min(len(source), bucket.end - starts[number], begin + STRETCH_BYTES)
+        if begin < end:
+            yield source[begin:end]
+        at = starts[number] + max(begin, end)
+        if end == len(source):
+            number += 1

@@ -1,0 +1,149 @@
+"""Weights between a trainer and its readers: versioned files in the node's shared memory.
+
+    write: copy and digest ─► rename        read: map ─► verify each bucket ─► views
+
+Invariant: a version's file is complete or absent (written aside, then renamed), and what `read` returns
+has the checksum that was published. Readers pull; a version's name in the queue is what makes it known.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from headrace.services.errors import WeightsError, WeightsGone
+from headrace.services.weights import layout as of
+from headrace.services.weights.copies import copy_digested, digests
+from headrace.services.weights.folder import Folder, Gone, Writing
+from headrace.services.weights.layout import Header, Layout
+from headrace.services.weights.tensors import form, raw, view
+
+if TYPE_CHECKING:
+    import torch
+
+KEPT_VERSIONS = 2
+"""A reader that is mid-file keeps its mapping when the version is retired; two spare it the retry."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opened:
+    """A version's file while it is locked against being written again."""
+
+    file: int
+    header: Header
+    data_start: int
+
+
+class WeightStore:
+    """The weights that live on one node, under `directory`."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._folders: dict[str, Folder] = {}
+
+    def write(self, policy: str, version: int, weights: Mapping[str, "torch.Tensor"]) -> str:
+        """Writes a version and returns the checksum to publish (xxh3-128, hex); old ones are retired, and
+        later ones, which a trainer that went back has yet to make again.
+
+        Raises OSError where memory has no room, WeightsError where another process writes there.
+        """
+        layout = of.arrange({name: form(tensor) for name, tensor in weights.items()})
+        sources = [raw(weights[placed.name]) for placed in layout.tensors]
+        starts = [placed.start for placed in layout.tensors]
+
+        def fill(data: np.ndarray) -> Header:
+            found = copy_digested(sources, starts, data, layout.buckets())
+            return Header(layout=layout, digests=tuple(found))
+
+        return self._write(policy, version, layout, fill)
+
+    def read(self, policy: str, version: int, checksum: str) -> dict[str, "torch.Tensor"]:
+        """Maps a version: tensors are views of the file, by Hugging Face name, to be looked at only.
+
+        Raises WeightsGone when it was retired, WeightsError when its bytes are not those published.
+        """
+        folder = self.folder(policy)
+        with self.opened(policy, version, checksum) as opened:
+            for look in (folder.view, folder.renew):
+                data = look(opened.file)[opened.data_start :]
+                if (damage := _damage(opened.header, data)) is None:
+                    return {placed.name: view(data, placed) for placed in opened.header.layout.tensors}
+        raise WeightsError(f"{folder.path(version)}: {damage}")
+
+    @contextmanager
+    def opened(self, policy: str, version: int, checksum: str) -> Iterator[Opened]:
+        """A version whose header is the one published; its data are to be verified. Raises as `read`."""
+        folder = self.folder(policy)
+        try:
+            with folder.open(version) as file:
+                header = of.first_bytes(file)
+                found = of.checksum(header)
+                if found != checksum:
+                    raise WeightsError(
+                        f"{folder.path(version)}: xxh3 {found[:12]}, but {checksum[:12]} was published"
+                    )
+                yield Opened(file=file, header=of.parse(header), data_start=len(header))
+        except Gone:
+            raise self._gone(policy, version) from None
+
+    def keep(self, policy: str, version: int, aside: "WeightStore") -> None:
+        """Has another store hold a version too, at once and without its bytes being read or doubled; there it
+        stays until it is dropped. Raises WeightsGone when it was retired."""
+        kept = aside.folder(policy).path(version)
+        kept.parent.mkdir(parents=True, exist_ok=True)
+        kept.unlink(missing_ok=True)
+        try:
+            kept.hardlink_to(self.folder(policy).path(version))
+        except FileNotFoundError:
+            raise self._gone(policy, version) from None
+
+    def drop(self, policy: str, version: int) -> None:
+        """Lets a version go; who mapped it keeps its bytes."""
+        self.folder(policy).path(version).unlink(missing_ok=True)
+
+    def folder(self, policy: str) -> Folder:
+        return self._folders.setdefault(policy, Folder(self._directory / policy))
+
+    @contextmanager
+    def receiving(self, policy: str, layout: Layout) -> Iterator[Writing]:
+        """A file to be filled from elsewhere, header included."""
+        folder = self.folder(policy)
+        with folder.alone(), folder.writing(of.header_size(layout) + layout.size) as writing:
+            yield writing
+
+    def retire(self, policy: str, *, newest: int) -> None:
+        """Keeps a version and those right before it; takes the others, later ones too, from their readers."""
+        folder = self.folder(policy)
+        known = folder.versions()
+        kept = [each for each in known if each <= newest][-KEPT_VERSIONS:]
+        for each in set(known) - set(kept):
+            folder.retire(each)
+
+    def _write(self, policy: str, version: int, layout: Layout, fill: Callable[[np.ndarray], Header]) -> str:
+        with self.receiving(policy, layout) as writing:
+            start = len(writing.array) - layout.size
+            header = fill(writing.array[start:]).to_bytes()
+            writing.array[:start] = np.frombuffer(header, np.uint8)
+            writing.publish(version)
+        self.retire(policy, newest=version)
+        return of.checksum(header)
+
+    def _gone(self, policy: str, version: int) -> WeightsGone:
+        return WeightsGone(
+            f"version {version} of {policy!r} was pruned; have {self.folder(policy).versions()}"
+        )
+
+
+def _damage(header: Header, data: np.ndarray) -> str | None:
+    """What of the data is not as it was published."""
+    buckets = header.layout.buckets()
+    if len(data) != header.layout.size:
+        return f"{len(data)} bytes of data, but {header.layout.size} were published"
+    for bucket, due, found in zip(buckets, header.digests, digests(data, buckets), strict=True):
+        if found != due:
+            names = header.layout.of(bucket)
+            return f"xxh3 {found[:12]} of {names[0]} to {names[-1]}, but {due[:12]} was published"
+    return None
