@@ -1,7 +1,6 @@
 """Blocks of other nodes, streamed from their storage units in pieces, and kept for the leases that follow.
 
-Invariant: what is kept is bounded in bytes; a block is fetched whole or not at all, within the deadline. What
-was asked for on a line that broke is asked for again on the next.
+Invariant: what is kept is bounded in bytes; a block is fetched whole or not at all, within the deadline.
 """
 
 import asyncio
@@ -12,11 +11,8 @@ from typing import Any
 import pyarrow as pa
 import zmq
 
-from headrace.transferqueue.errors import PayloadError, WireError
-from headrace.transferqueue.link.keys import client_options
-from headrace.transferqueue.link.lines import open_socket
-from headrace.transferqueue.link.port import Port, monitor
-from headrace.transferqueue.link.wire import pack, unpack
+from headrace.transferqueue.errors import PayloadError
+from headrace.transferqueue.link.asking import Line
 from headrace.transferqueue.payload.segments import Reference
 
 PIECE_BYTES = 8 << 20
@@ -31,7 +27,7 @@ class RemoteReader:
         self._timeout_s = timeout_s
         self._context = context or zmq.Context.instance()
         self._keys = keys
-        self._lines: dict[str, _Line] = {}
+        self._lines: dict[str, Line] = {}
         self._kept: OrderedDict[Reference, pa.Buffer] = OrderedDict()
         self._kept_bytes = 0
 
@@ -53,7 +49,9 @@ class RemoteReader:
 
     async def _fetch(self, reference: Reference, address: str) -> pa.Buffer:
         if address not in self._lines:
-            self._lines[address] = _Line(self._context, address, self._keys)
+            self._lines[address] = Line(
+                address, max_bytes=2 * PIECE_BYTES, keys=self._keys, context=self._context
+            )
         line, whole = self._lines[address], bytearray(reference.length)
         turns = asyncio.Semaphore(_PIECES_ASKED)
 
@@ -78,52 +76,3 @@ class RemoteReader:
         self._kept_bytes += block.size
         while self._kept_bytes > _KEPT_BYTES and len(self._kept) > 1:
             self._kept_bytes -= self._kept.popitem(last=False)[1].size
-
-
-class _Line:
-    def __init__(self, context: "zmq.Context[Any]", address: str, keys: Path | None) -> None:
-        options = {} if keys is None else client_options(keys)
-        socket = open_socket(context, zmq.DEALER, max_bytes=2 * PIECE_BYTES, options=options)
-        self._monitor = Port(monitor(socket, zmq.EVENT_HANDSHAKE_SUCCEEDED), self._on_line)
-        socket.connect(address)
-        self._port = Port(socket, self._on_message)
-        self._asked: dict[int, tuple[bytes, asyncio.Future[bytes]]] = {}
-        self._lines = self._numbers = 0
-
-    async def ask(self, segment: str, offset: int, length: int) -> bytes:
-        self._numbers += 1
-        number = self._numbers
-        request = pack([number, segment, offset, length])
-        future: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-        self._asked[number] = request, future
-        self._port.send([request])
-        try:
-            return await future
-        finally:
-            del self._asked[number]
-
-    def close(self) -> None:
-        self._monitor.close(linger_ms=0)
-        self._port.close(linger_ms=0)
-
-    def _on_line(self, frames: list[bytes]) -> None:
-        self._lines += 1
-        if self._lines > 1:
-            for request, _ in self._asked.values():
-                self._port.send([request])
-
-    def _on_message(self, frames: list[bytes]) -> None:
-        """Takes an answer; whatever else a unit sends is none, and its reader's deadline passes."""
-        try:
-            answer = unpack(frames[0])
-        except WireError:
-            return
-        match answer, frames[1:]:
-            case [int(number), str(error)], [data]:
-                _, future = self._asked.get(number, (b"", None))
-                if future is None or future.done():
-                    return
-                if error:
-                    future.set_exception(PayloadError(error))
-                else:
-                    future.set_result(data)
