@@ -6,8 +6,23 @@ model. Which samples share a pack depends on lengths alone: the same batch is al
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
+
+
+class Placed(Protocol):
+    """Samples of a batch one after another, token by token."""
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """[S], answer tokens of each sample."""
+        ...
+
+    @property
+    def index(self) -> np.ndarray:
+        """[S], where each sample stands in the batch."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

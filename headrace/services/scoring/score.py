@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 
-from headrace.services.scoring.packing import Pack, pack
+from headrace.services.scoring.packing import Pack, Placed, pack
 
 TokenScores = Callable[[Pack], torch.Tensor]
 """One number for each answer token of a pack, [T]."""
@@ -31,7 +31,7 @@ def score(
         return unpacked(packs, [scores(packed) for packed in packs], len(response_ids))
 
 
-def unpacked(packs: Sequence[Pack], parts: Sequence[torch.Tensor], size: int) -> Ragged:
+def unpacked(packs: Sequence[Placed], parts: Sequence[torch.Tensor], size: int) -> Ragged:
     """[T] of each pack as one array per sample of the batch; empty where a sample is in no pack."""
     found: Ragged = [np.zeros(0, dtype=np.float32) for _ in range(size)]
     for packed, part in zip(packs, parts, strict=True):

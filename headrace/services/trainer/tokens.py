@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from headrace.algorithms.base import TokenBatch
-from headrace.services.scoring.packing import Pack
+from headrace.services.scoring.packing import Placed
 from headrace.services.trainer.samples import Samples
 
 
@@ -23,7 +23,7 @@ def group_totals(tokens: np.ndarray, groups: np.ndarray) -> np.ndarray:
 
 def token_batch(
     samples: Samples,
-    packs: Sequence[Pack],
+    packs: Sequence[Placed],
     group_tokens: np.ndarray,
     *,
     dtype: torch.dtype,

@@ -1,0 +1,269 @@
+"""Trains a policy with megatron-core over tensor-, pipeline- and data-parallel ranks, by AdamW on the shards.
+
+Every rank makes the same calls with the same arguments and gets the same results, besides weights and states,
+which rank 0 alone gets whole. Checkpoints name Hugging Face tensors, so that they are those of every layout
+and of the torch back end.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from headrace.algorithms.base import Algorithm, LossSum, PolicyOutput
+from headrace.services.options import OptimizerOptions, PolicyOptions
+from headrace.services.scoring.score import Ragged, unpacked
+from headrace.services.trainer.backend import NonFiniteGradientError, StepResult
+from headrace.services.trainer.before import aligned
+from headrace.services.trainer.megatron.batches import MicroBatch, shared_out
+from headrace.services.trainer.megatron.exchange import gathered
+from headrace.services.trainer.megatron.geometry import Geometry
+from headrace.services.trainer.megatron.gradients import clip, global_norm, reduced, refuse_non_finite
+from headrace.services.trainer.megatron.grid import Grid
+from headrace.services.trainer.megatron.library import ready
+from headrace.services.trainer.megatron.logprobs import check_names
+from headrace.services.trainer.megatron.mapping import entries
+from headrace.services.trainer.megatron.model import build
+from headrace.services.trainer.megatron.moments import ShardedAdamW
+from headrace.services.trainer.megatron.pipeline import Pipeline
+from headrace.services.trainer.megatron.scored import Order, told
+from headrace.services.trainer.megatron.shards import check_weights, held, set_weights, streamed
+from headrace.services.trainer.megatron.source import open_source
+from headrace.services.trainer.rates import make_rate
+from headrace.services.trainer.samples import Samples
+from headrace.services.trainer.tally import Tally
+from headrace.services.trainer.tokens import group_totals, token_batch, trained_tokens
+
+RNG = "rng/torch"
+
+
+class MegatronBackend:
+    """Accumulate groups, then step: `accumulate* -> step -> accumulate* -> step ...`, on every rank."""
+
+    def __init__(
+        self,
+        policy: PolicyOptions,
+        optimizer: OptimizerOptions,
+        *,
+        micro_batch_tokens: int,
+        total_steps: int | None,
+        seed: int,
+        temperature: float,
+        tp: int,
+        pp: int,
+    ) -> None:
+        """In every rank, after torch.distributed was initialised; what `tp` x `pp` ranks leave is data
+        parallel.
+
+        `total_steps` of the optimizer in the run, for the schedule; None: unknown, which only an endless one
+        allows. `seed` draws the weights of a recipe. Raises ValueError for what `fit.fault` refuses.
+        """
+        self._source = open_source(policy.model, dtype=policy.dtype, seed=seed)
+        geometry = Geometry.of(self._source.config.to_dict())
+        self._rate = make_rate(optimizer, total_steps)
+        self._options = optimizer
+        self._micro_batch_tokens = micro_batch_tokens
+        self._dtype: torch.dtype = getattr(torch, policy.dtype)
+        self._device = ready()
+        self._grid = Grid.of(tp=tp, pp=pp)
+        self._entries = entries(geometry, tp=tp, pp=pp)
+        self._is_held_twice = any(entry.is_copy for entry in self._entries)
+        model = build(geometry, self._source.config, dtype=self._dtype, device=self._device)
+        self._held = held(model, self._entries, self._grid.pp_rank)
+        self._adamw = ShardedAdamW(self._held, optimizer)
+        self._pipeline = Pipeline(model, geometry, self._grid, temperature=temperature, device=self._device)
+        self._tally = Tally()
+        set_weights(self._held, self._source.tensors, self._grid)
+        self._source = replace(self._source, tensors={})
+
+    def accumulate(self, samples: Samples, algorithm: Algorithm) -> dict[str, float]:
+        """Raises ValueError for an algorithm that reads what the back end does not give."""
+        check_names(algorithm.outputs())
+        if algorithm.prepares and not samples.is_prepared:
+            samples = self.prepared(samples, algorithm)
+        tokens = trained_tokens(samples)
+        group_tokens = group_totals(tokens, samples.groups)
+
+        def loss(policy: PolicyOutput, batch: MicroBatch) -> LossSum:
+            like = {"dtype": policy.logprobs.dtype, "device": policy.logprobs.device}
+            return algorithm.loss(policy, token_batch(samples, [batch], group_tokens, **like))
+
+        shared = self._shared(
+            samples.prompt_ids, samples.response_ids, samples.groups, np.flatnonzero(tokens)
+        )
+        own = Tally()
+        for summed in self._pipeline.backward(shared[self._grid.dp_rank], loss, algorithm.outputs()):
+            own.add(summed)
+        whole = self._whole(own)
+        self._tally.merge(whole)
+        return dict(whole.sums)
+
+    def step(self, step: int) -> StepResult:
+        lr = self._rate.at(step)
+        tally, self._tally = self._tally, Tally()
+        skipped = tally.count == 0
+        grad_norm = 0.0
+        if not skipped:
+            grad_norm = self._scale_gradients(step, tally.count)
+            self._adamw.step(lr)
+            self._rate.observe(tally.total / tally.count)
+        self._adamw.zero_grad()
+        return StepResult(
+            step=step,
+            grad_norm=grad_norm,
+            lr=lr,
+            skipped=skipped,
+            count=tally.count,
+            loss=0.0 if skipped else tally.total / tally.count,
+            sums=tally.sums,
+            maxima=tally.maxima,
+        )
+
+    def discard(self) -> None:
+        self._tally = Tally()
+        self._adamw.zero_grad()
+
+    def before(
+        self,
+        prompt_ids: Sequence[np.ndarray],
+        response_ids: Sequence[np.ndarray],
+        groups: np.ndarray,
+        names: Sequence[str] = (),
+    ) -> dict[str, Ragged]:
+        check_names(names)
+        chosen = np.arange(len(response_ids))
+        asked = ("logprobs", *names)
+        return self._scored(prompt_ids, response_ids, groups, chosen, asked)
+
+    def prepared(self, samples: Samples, algorithm: Algorithm) -> Samples:
+        check_names(algorithm.outputs())
+        tokens = trained_tokens(samples)
+        chosen = np.flatnonzero(tokens)
+        if not algorithm.prepares or not len(chosen):
+            return replace(samples, is_prepared=True)
+        found = self._scored(
+            samples.prompt_ids,
+            samples.response_ids,
+            samples.groups,
+            chosen,
+            tuple(dict.fromkeys(("logprobs", "entropy", *algorithm.outputs()))),
+        )
+        order = Order(index=chosen, lengths=np.array([len(samples.response_ids[i]) for i in chosen]))
+        policy = order.policy(found, self._device)
+        batch = token_batch(
+            samples,
+            [order],
+            group_totals(tokens, samples.groups),
+            dtype=policy.logprobs.dtype,
+            device=self._device,
+        )
+        made = algorithm.prepare(policy, batch)
+        columns = {name: unpacked([order], [column], len(samples)) for name, column in made.items()}
+        own = aligned(columns, samples.response_ids)
+        return replace(samples, columns={**samples.columns, **own}, is_prepared=True)
+
+    def weights(self) -> dict[str, torch.Tensor]:
+        """Copies in the host's memory at rank 0; nothing on the other ranks."""
+        own = {each.entry.local: each.parameter.detach() for each in self._held}
+        return self._collected(
+            streamed(self._entries, own, self._grid, dtype=self._dtype, device=self._device)
+        )
+
+    def save_model(self, directory: Path) -> None:
+        """Rank 0 writes."""
+        weights = self.weights()
+        if weights:
+            self._source.save(directory, weights)
+
+    def state(self) -> dict[str, torch.Tensor]:
+        """As that of the torch back end, at rank 0; nothing on the other ranks.
+
+        Raises RuntimeError between an `accumulate` and its `step`: gradients are in no checkpoint.
+        """
+        if self._tally.count:
+            raise RuntimeError("state() was asked for within a step; take checkpoints right after step()")
+        moments = self._adamw.state(self._entries, self._grid, dtype=self._dtype, device=self._device)
+        found = self._collected(moments)
+        return found | self._rate.state() | {RNG: torch.get_rng_state()} if self._grid.is_first else found
+
+    def load_state(self, weights: Mapping[str, torch.Tensor], state: Mapping[str, torch.Tensor]) -> None:
+        """Raises ValueError where a weight is missing, unknown or of another shape."""
+        check_weights(self._entries, weights)
+        self._rate.load_state(state)
+        self._adamw.load_state(state, self._grid)
+        set_weights(self._held, weights, self._grid)
+        torch.set_rng_state(state[RNG].cpu())
+        self.discard()
+
+    def close(self) -> None:
+        """Gives up megatron's process groups, so that this process can make another."""
+        self._grid.close()
+
+    def _shared(
+        self,
+        prompt_ids: Sequence[np.ndarray],
+        response_ids: Sequence[np.ndarray],
+        groups: np.ndarray,
+        chosen: np.ndarray,
+    ) -> list[list[MicroBatch]]:
+        """The micro-batches of each data-parallel rank."""
+        return shared_out(
+            prompt_ids,
+            response_ids,
+            groups,
+            chosen,
+            ranks=self._grid.dp,
+            max_tokens=self._micro_batch_tokens,
+        )
+
+    def _scored(
+        self,
+        prompt_ids: Sequence[np.ndarray],
+        response_ids: Sequence[np.ndarray],
+        groups: np.ndarray,
+        chosen: np.ndarray,
+        names: Sequence[str],
+    ) -> dict[str, Ragged]:
+        """What the policy says of the samples at `chosen`, [B] of [length] each; empty of the others."""
+        shared = self._shared(prompt_ids, response_ids, groups, chosen)
+        own = self._pipeline.score(shared[self._grid.dp_rank], names)
+        dtype = torch.promote_types(self._dtype, torch.float32)
+        return {
+            name: told(
+                [getattr(policy, name) for policy in own],
+                shared,
+                self._grid,
+                size=len(response_ids),
+                dtype=dtype,
+                device=self._device,
+            )
+            for name in names
+        }
+
+    def _whole(self, own: Tally) -> Tally:
+        """Of all ranks that saw losses, the same on every rank."""
+        found = gathered(asdict(own), self._device)
+        whole = Tally()
+        for rank in self._grid.speakers():
+            whole.merge(Tally(**found[rank]))
+        return whole
+
+    def _scale_gradients(self, step: int, count: float) -> float:
+        """Adds up, divides and clips; returns the norm before the clipping."""
+        gradients = reduced(self._held, self._grid, is_held_twice=self._is_held_twice)
+        for gradient in gradients:
+            gradient.div_(count)
+        norm = global_norm(self._held, gradients, self._grid)
+        try:
+            refuse_non_finite(step, norm, self._held, gradients)
+        except NonFiniteGradientError:
+            self._adamw.zero_grad()
+            raise
+        clip(gradients, norm, self._options.max_grad_norm)
+        return norm.item()
+
+    def _collected(self, stream: Iterable[tuple[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
+        """On the host, apart from the buckets that they came in."""
+        return {name: tensor.to("cpu", copy=True).contiguous() for name, tensor in stream}

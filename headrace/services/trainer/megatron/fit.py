@@ -1,0 +1,69 @@
+"""Whether a model and a layout of processes fit the Megatron back end, for `check`.
+
+Imports nothing heavy: neither torch nor megatron-core.
+"""
+
+import importlib.util
+import json
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from headrace.services.models import RECIPES, config_file
+from headrace.services.models.size import size
+from headrace.services.trainer.megatron.geometry import unsupported
+
+
+class Layout(Protocol):
+    """Over how many processes a model is laid."""
+
+    @property
+    def tp(self) -> int:
+        """Ranks that share each layer."""
+        ...
+
+    @property
+    def pp(self) -> int:
+        """Stages that the layers are divided into."""
+        ...
+
+
+def missing() -> str | None:
+    """What has to be installed first; None if nothing."""
+    if importlib.util.find_spec("megatron") is not None and importlib.util.find_spec("megatron.core"):
+        return None
+    return (
+        "backend: megatron needs megatron-core, which is not installed; install it with "
+        "`pip install 'headrace[megatron]'`, or train with backend: torch"
+    )
+
+
+def fault(model: str, parallel: Layout) -> str | None:
+    """None where `model`, which exists, can be trained over `parallel`, else what is wrong and the ways out.
+
+    What config.json leaves out is not judged here; the back end judges the whole configuration.
+    """
+    if (problem := unsupported(_config(model))) is not None:
+        return f"backend: megatron cannot train model {model!r}: {problem}"
+    for counted, number, key, ranks in _divided(model, parallel):
+        if number % ranks:
+            return (
+                f"backend: megatron cannot lay model {model!r} over {key}: {ranks}: it has {number} "
+                f"{counted}, which {ranks} does not divide; choose a {key} that does"
+            )
+    return None
+
+
+def _config(model: str) -> Mapping[str, Any]:
+    found = None if model in RECIPES else config_file(model)
+    return {"model_type": "llama"} if found is None else json.loads(found.read_text())
+
+
+def _divided(model: str, parallel: Layout) -> list[tuple[str, int, str, int]]:
+    found = size(model)
+    if found is None:
+        return []
+    return [
+        ("key-value heads", found.kv_heads, "tp", parallel.tp),
+        ("intermediate units", found.intermediate, "tp", parallel.tp),
+        ("layers", found.layers, "pp", parallel.pp),
+    ]

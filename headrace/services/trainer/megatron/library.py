@@ -1,0 +1,41 @@
+"""The parts of megatron-core that the back end uses, imported once and ready for this machine's device.
+
+megatron-core warns of each optional package that is absent (Transformer Engine, Apex); the back end asks for
+none of them, so that these warnings say nothing here.
+"""
+
+import warnings
+
+import torch
+
+from headrace.services.trainer.megatron import cpu_shim
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    from megatron.core import parallel_state, tensor_parallel
+    from megatron.core.models.gpt import GPTModel
+    from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec
+    from megatron.core.pipeline_parallel import get_forward_backward_func
+    from megatron.core.tensor_parallel.random import initialize_rng_tracker
+    from megatron.core.transformer.multi_token_prediction import MTPLossAutoScaler
+    from megatron.core.transformer.transformer_config import TransformerConfig
+
+__all__ = [
+    "GPTModel",
+    "MTPLossAutoScaler",
+    "TransformerConfig",
+    "get_forward_backward_func",
+    "get_gpt_layer_local_spec",
+    "initialize_rng_tracker",
+    "parallel_state",
+    "ready",
+    "tensor_parallel",
+]
+
+
+def ready() -> torch.device:
+    """The device to compute on; without a GPU megatron-core is sent to the CPU first."""
+    if torch.cuda.is_available():
+        return torch.device("cuda", torch.cuda.current_device())
+    cpu_shim.install()
+    return cpu_shim.CPU

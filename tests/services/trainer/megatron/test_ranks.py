@@ -1,0 +1,127 @@
+"""Megatron over processes against the torch back end in one, on the same batches, in float64."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import PreTrainedModel
+
+from headrace.services.scoring.model import PackedModel
+from headrace.services.trainer.backend import StepResult
+from headrace.services.trainer.torch_backend import TorchBackend
+from tests.services.scoring.models import grouped_query_llama, qwen2
+from tests.services.trainer.batches import OPTIMIZER
+from tests.services.trainer.megatron.models import qwen3
+from tests.services.trainer.megatron.worker import MICRO_BATCH_TOKENS, TEMPERATURE, batch, two_steps
+
+MODELS: dict[str, Callable[[], PreTrainedModel]] = {
+    "tied": grouped_query_llama,
+    "biased": qwen2,
+    "normed": qwen3,
+}
+ROOT = Path(__file__).parents[4]
+DEADLINE_S = 180
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What two steps leave, and what was there before them."""
+
+    start: dict[str, torch.Tensor]
+    logprobs: dict[str, torch.Tensor]
+    results: list[StepResult]
+    end: dict[str, torch.Tensor]
+    state: dict[str, torch.Tensor]
+
+
+def run(folder: Path, world: int, layouts: str) -> None:
+    """All ranks to their end; none is left."""
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+    ranks: list[subprocess.Popen[bytes]] = []
+    logs = [folder / f"rank-{rank}.log" for rank in range(world)]
+    try:
+        for rank, log in enumerate(logs):
+            command = [sys.executable, "-m", "tests.services.trainer.megatron.worker", str(folder)]
+            command += [str(rank), str(world), layouts]
+            with log.open("wb") as out:
+                ranks.append(
+                    subprocess.Popen([*command, *MODELS], env=environment, stdout=out, stderr=out, cwd=ROOT)
+                )
+        codes = [rank.wait(DEADLINE_S) for rank in ranks]
+    finally:
+        for rank in ranks:
+            rank.kill()
+            rank.wait()
+    assert codes == [0] * world, "\n".join(log.read_text()[-3000:] for log in logs)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("world", "layouts"),
+    [
+        pytest.param(1, "1x1", id="one"),
+        pytest.param(2, "2x1,1x1,1x2", id="two: tensor, data, pipeline"),
+        pytest.param(4, "2x1,1x2,2x2", id="four: pairs of them", marks=pytest.mark.nightly),
+    ],
+)
+def test_two_steps_over_processes_equal_those_of_the_torch_back_end(
+    world: int, layouts: str, tmp_path: Path
+) -> None:
+    wanted = {}
+    for name, make in MODELS.items():
+        make().save_pretrained(tmp_path / name)
+        wanted[name] = found_by_torch(make())
+    run(tmp_path, world, layouts)
+    for layout in layouts.split(","):
+        for name in MODELS:
+            _compare(tmp_path / f"{name}-{layout}", wanted[name])
+
+
+def found_by_torch(model: PreTrainedModel) -> Found:
+    ours = TorchBackend(
+        PackedModel(model, temperature=TEMPERATURE),
+        OPTIMIZER,
+        micro_batch_tokens=MICRO_BATCH_TOKENS,
+        total_steps=None,
+    )
+    samples = batch()
+    start = {each: tensor.clone() for each, tensor in ours.weights().items()}
+    logprobs = ours.before(samples.prompt_ids, samples.response_ids, samples.groups)["logprobs"]
+    return Found(
+        start=start,
+        logprobs={str(i): torch.from_numpy(each) for i, each in enumerate(logprobs) if len(each)},
+        results=two_steps(ours),
+        end=ours.weights(),
+        state=ours.state(),
+    )
+
+
+def _compare(path: Path, want: Found) -> None:
+    def tensors(kind: str) -> dict[str, torch.Tensor]:
+        return load_file(f"{path}-{kind}.safetensors")
+
+    assert_close(tensors("start"), want.start, 0.0)
+    assert_close(tensors("back"), want.start, 0.0)
+    assert_close(tensors("logprobs"), want.logprobs, 1e-12)
+    for found, result in zip(json.loads(Path(f"{path}.json").read_text()), want.results, strict=True):
+        assert found["loss"] == pytest.approx(result.loss, rel=1e-9)
+        assert found["grad_norm"] == pytest.approx(result.grad_norm, rel=1e-9)
+        assert found["sums"] == pytest.approx(dict(result.sums), rel=1e-9)
+    assert_close(tensors("end"), want.end, 1e-9)
+    assert_close(tensors("state"), want.state, 1e-9)
+    assert_close(tensors("moments"), tensors("state"), 0.0)
+
+
+def assert_close(found: dict[str, torch.Tensor], want: dict[str, torch.Tensor], tolerance: float) -> None:
+    found = {name: tensor for name, tensor in found.items() if tensor.numel()}
+    assert found.keys() == want.keys()
+    for name, tensor in want.items():
+        if name != "rng/torch":
+            torch.testing.assert_close(found[name], tensor, rtol=0, atol=tolerance, msg=name)

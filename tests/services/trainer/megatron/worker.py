@@ -1,0 +1,106 @@
+"""One rank of a Megatron trainer: what each does in the tests of several processes.
+
+`python -m tests.services.trainer.megatron.worker FOLDER RANK WORLD LAYOUTS MODEL...`, layouts as `2x1,1x2`,
+tensor times pipeline ranks; rank 0 leaves in FOLDER what it found of each model in each layout.
+"""
+
+import json
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+import torch
+from safetensors.torch import save_file
+from torch import distributed
+
+from headrace.algorithms.clipped import ClippedRatio
+from headrace.algorithms.masked import M2po
+from headrace.algorithms.options import GrpoOptions, M2poOptions
+from headrace.services.options import PolicyOptions
+from headrace.services.trainer.backend import Backend, StepResult
+from headrace.services.trainer.megatron.backend import MegatronBackend
+from headrace.services.trainer.samples import Samples
+from tests.services.trainer.batches import OPTIMIZER, ragged_samples, select
+
+DEADLINE = timedelta(seconds=120)
+GRPO = ClippedRatio(GrpoOptions(kl_coef=0.1))
+WHOLE_BATCH = M2po(M2poOptions(threshold=0.5))
+TEMPERATURE = 0.7
+MICRO_BATCH_TOKENS = 30
+
+
+def batch() -> Samples:
+    return ragged_samples(3, 4, masked=(2,), empty=(7,))
+
+
+def two_steps(backend: Backend) -> list[StepResult]:
+    """One of groups as they come, one of a batch whose decisions precede the gradient."""
+    samples = batch()
+    backend.accumulate(select(samples, list(range(4))), GRPO)
+    backend.accumulate(select(samples, list(range(4, 12))), GRPO)
+    first = backend.step(0)
+    backend.accumulate(samples, WHOLE_BATCH)
+    return [first, backend.step(1)]
+
+
+def open_backend(model: str, dtype: str, *, tp: int, pp: int) -> MegatronBackend:
+    return MegatronBackend(
+        PolicyOptions(model=model, dtype=dtype),  # pyright: ignore[reportArgumentType]
+        OPTIMIZER,
+        micro_batch_tokens=MICRO_BATCH_TOKENS,
+        total_steps=None,
+        seed=3,
+        temperature=TEMPERATURE,
+        tp=tp,
+        pp=pp,
+    )
+
+
+def main(folder: Path, rank: int, world: int, layouts: list[tuple[int, int]], models: list[str]) -> None:
+    torch.set_num_threads(1)
+    distributed.init_process_group(
+        "gloo",
+        init_method=f"file://{folder / 'store'}",
+        rank=rank,
+        world_size=world,
+        timeout=DEADLINE,
+    )
+    try:
+        for tp, pp in layouts:
+            for model in models:
+                _found(folder, model, tp=tp, pp=pp)
+    finally:
+        distributed.destroy_process_group()
+
+
+def _found(folder: Path, model: str, *, tp: int, pp: int) -> None:
+    backend = open_backend(str(folder / model), "float64", tp=tp, pp=pp)
+    samples = batch()
+    start = backend.weights()
+    scores = backend.before(samples.prompt_ids, samples.response_ids, samples.groups, ("entropy",))
+    results = two_steps(backend)
+    end, state = backend.weights(), backend.state()
+    backend.load_state(*_everywhere(start, state))
+    back, moments = backend.weights(), backend.state()
+    backend.close()
+    if distributed.get_rank():
+        return
+    logprobs = {f"{i}": torch.from_numpy(values) for i, values in enumerate(scores["logprobs"])}
+    kinds = {"start": start, "end": end, "back": back, "state": state, "moments": moments}
+    for kind, tensors in (kinds | {"logprobs": logprobs}).items():
+        save_file(tensors, folder / f"{model}-{tp}x{pp}-{kind}.safetensors")
+    told = [{"loss": each.loss, "grad_norm": each.grad_norm, "sums": dict(each.sums)} for each in results]
+    (folder / f"{model}-{tp}x{pp}.json").write_text(json.dumps(told))
+
+
+def _everywhere(*given: dict[str, torch.Tensor]) -> list[dict[str, torch.Tensor]]:
+    """What rank 0 has, on every rank."""
+    objects = list(given)
+    distributed.broadcast_object_list(objects)
+    return objects
+
+
+if __name__ == "__main__":
+    folder, rank, world, layouts, *models = sys.argv[1:]
+    pairs = [(int(tp), int(pp)) for tp, _, pp in (each.partition("x") for each in layouts.split(","))]
+    main(Path(folder), int(rank), int(world), pairs, models)
