@@ -4,6 +4,7 @@ Imports neither torch nor ray. Checks go in rounds, each on what the one before 
 tables, and then columns, figures, resources and the world outside all together.
 """
 
+from headrace.dataflow.checks.adapters import check_adapters
 from headrace.dataflow.checks.code import check_places
 from headrace.dataflow.checks.columns import check_columns
 from headrace.dataflow.checks.curricula import check_curricula
@@ -35,6 +36,7 @@ def check(spec: GraphSpec, *, cluster: Cluster | None = None) -> list[Problem]:
     problems += check_figures(spec)
     problems += check_curricula(spec)
     problems += check_training(spec)
+    problems += check_adapters(spec)
     problems += check_scorers(spec)
     problems += check_servers(spec)
     problems += check_runtime(spec)

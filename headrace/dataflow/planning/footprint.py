@@ -15,6 +15,7 @@ from headrace.services.kinds import kind_of
 from headrace.services.models.base import ModelSize
 from headrace.services.options import (
     EvalOptions,
+    LoraOptions,
     PolicyOptions,
     RolloutOptions,
     ScorerOptions,
@@ -31,7 +32,7 @@ WITHOUT_TORCH = ("tiny-copier", "tiny-value")
 PREFILL_TOKENS = 4096
 """Prompt tokens that a rollout reads at once."""
 MOMENTS = 2
-"""Running averages that AdamW keeps of each gradient, in the type of the weights."""
+"""Running averages that AdamW keeps of each gradient, in the type of the gradients."""
 KEPT_WIDTHS = 8, 4
 """Vectors of the width between layers, and of that within one, that a layer keeps of a token for its
 gradient."""
@@ -88,12 +89,7 @@ def model_parts(
     weights = size.parameters * width
     match options:
         case TrainerOptions() if load is not None:
-            return {
-                "weights": weights,
-                "gradients": weights,
-                "moments": MOMENTS * weights,
-                "activations": _passing(size, options.micro_batch_tokens, load, width, size.layers),
-            }
+            return {"weights": weights} | _training(options, policy, size, load)
         case ScorerOptions() if load is not None:
             return {
                 "weights": weights,
@@ -109,6 +105,31 @@ def model_parts(
             return {"weights": weights} | _decoding(size, rows, options.max_new_tokens, prompts, width)
         case _:
             return {"weights": weights}
+
+
+def _training(options: TrainerOptions, policy: PolicyOptions, size: ModelSize, load: Load) -> dict[str, int]:
+    """Beside the weights. Those in bfloat16 are trained as float32 copies, and so are their gradients."""
+    width, precise = BYTES[policy.dtype], max(BYTES[policy.dtype], BYTES["float32"])
+    trained = size.parameters if policy.lora is None else _adapted(size, policy.lora)
+    layers = 1 if policy.gradient_checkpointing else size.layers
+    activations = _passing(size, options.micro_batch_tokens, load, width, layers)
+    if policy.gradient_checkpointing:
+        tokens = min(options.micro_batch_tokens, load.step_tokens)
+        activations += tokens * size.hidden * width * size.layers
+    copies = {"copies": trained * precise} if precise > width else {}
+    return copies | {
+        "gradients": trained * precise,
+        "moments": MOMENTS * trained * precise,
+        "activations": activations,
+    }
+
+
+def _adapted(size: ModelSize, lora: LoraOptions) -> int:
+    """Numbers in the adapters, with one on each linear layer: of queries and outputs, keys and values, and
+    the three of the feed-forward part."""
+    keys = size.kv_heads * size.head_size
+    widths = 4 * size.hidden + 2 * (size.hidden + keys) + 3 * (size.hidden + size.intermediate)
+    return size.layers * lora.rank * widths
 
 
 def _passing(size: ModelSize, limit: int, load: Load, width: int, layers: int) -> int:

@@ -57,8 +57,8 @@ class Memory:
     """Of each service: its replicas, each with the process of its verifier where it has one; and `launcher`,
     `queue` and `ray`."""
     replicas: Mapping[str, Parts]
-    """Of one replica of each service: bytes by `process`, `weights`, `gradients`, `moments`, `cache`,
-    `activations`, `verifier`."""
+    """Of one replica of each service: bytes by `process`, `weights`, `copies`, `gradients`, `moments`,
+    `cache`, `activations`, `verifier`."""
     beside: Mapping[str, int]
     """Bytes of `launcher`, `queue`, `ray` and `libraries`; in shared memory of `weights of <policy>` and
     `rows of <table>`."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 import torch
 
+from headrace.services.models.lora import published
 from headrace.services.weights.copies import copy_all
 from headrace.services.weights.tensors import raw
 
@@ -51,8 +52,9 @@ def copy_weights(model: torch.nn.Module, weights: Mapping[str, torch.Tensor]) ->
 
 
 def _held(model: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """Every parameter and persistent buffer by each of its names; tied names hold one tensor."""
-    return model.state_dict(keep_vars=True)
+    """Every parameter and persistent buffer by each of its names, of a model with adapters those alone; tied
+    names hold one tensor."""
+    return published(model.state_dict(keep_vars=True))
 
 
 def _form(tensor: torch.Tensor) -> str:

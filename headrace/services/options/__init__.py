@@ -20,7 +20,13 @@ from headrace.services.options.nodes import (
 )
 from headrace.services.options.openai import OpenaiOptions
 from headrace.services.options.placed import Placed
-from headrace.services.options.policy import GreedyOptions, OptimizerOptions, PolicyOptions, Schedule
+from headrace.services.options.policy import (
+    GreedyOptions,
+    LoraOptions,
+    OptimizerOptions,
+    PolicyOptions,
+    Schedule,
+)
 from headrace.services.options.queue import QueueOptions
 from headrace.services.options.rows import RowFilterOptions, SinkOptions, TransformOptions
 from headrace.services.options.verifiers import (
@@ -41,6 +47,7 @@ __all__ = [
     "JoinOptions",
     "JsonlData",
     "JudgeOptions",
+    "LoraOptions",
     "OpenaiOptions",
     "OptimizerOptions",
     "Placed",

@@ -53,6 +53,18 @@ class OptimizerOptions:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LoraOptions:
+    """LoRA (arXiv 2106.09685): low-rank adapters, which alone are trained and published."""
+
+    rank: Count = 8
+    """Width of an adapter."""
+    alpha: Positive = 16.0
+    """An adapter's output is multiplied by alpha / rank."""
+    target_modules: tuple[str, ...] = ()
+    """Last names of the layers that get one, such as q_proj; none: every linear layer but the output."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PolicyOptions:
     """A model: one that a trainer trains, a teacher or a critic."""
 
@@ -67,5 +79,10 @@ class PolicyOptions:
     freeze: tuple[tuple[Natural, Natural], ...] = ()
     """Steps, from the first to before the second, in which the weights stay as they are; each still takes its
     batch and makes a version."""
+    lora: LoraOptions | None = None
+    """Adapters that are trained in place of the weights; None: all weights are."""
+    gradient_checkpointing: bool = False
+    """Keep only what enters each layer for the gradient and compute the rest again: less memory, about a
+    third more time, the same gradient. Without effect on a policy that no trainer names."""
     optimizer: OptimizerOptions = field(default_factory=OptimizerOptions)
     """How the weights are moved; without effect on a policy that no trainer names."""

@@ -5,28 +5,19 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import torch
 
-from headrace.services.scoring.packing import pack
-from headrace.services.scoring.score import Ragged, unpacked
+from headrace.services.scoring.packing import Pack
+from headrace.services.scoring.score import Ragged
 from headrace.services.trainer.scores import Scores
 
 
-def before(
-    scores: Scores,
-    prompt_ids: Sequence[np.ndarray],
-    response_ids: Sequence[np.ndarray],
-    groups: np.ndarray,
-    *,
-    names: Sequence[str],
-    max_tokens: int,
-) -> dict[str, Ragged]:
-    """`logprobs` and those of `OUTPUTS` that are named, of each answer's tokens, in the order given.
+def before(scores: Scores, packs: Sequence[Pack], *, names: Sequence[str]) -> dict[str, list[torch.Tensor]]:
+    """`logprobs` and those of `OUTPUTS` that are named, of each answer token: [T] of each pack.
 
-    No gradient; at most `max_tokens` tokens pass through the model at once. Raises ValueError as `pack` does.
+    No gradient.
     """
-    packs = pack(prompt_ids, response_ids, groups, max_tokens=max_tokens)
     asked = ("logprobs", *names)
     parts: dict[str, list[torch.Tensor]] = {name: [] for name in asked}
-    with torch.inference_mode():
+    with torch.no_grad():
         for packed in packs:
             if not names:
                 parts["logprobs"].append(scores.logprobs(packed))
@@ -34,7 +25,7 @@ def before(
             policy = scores.outputs(packed, names)
             for name in asked:
                 parts[name].append(getattr(policy, name))
-    return {name: unpacked(packs, parts[name], len(response_ids)) for name in asked}
+    return parts
 
 
 def aligned(columns: Mapping[str, Ragged], response_ids: Sequence[np.ndarray]) -> dict[str, Ragged]:

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 
 import torch
 
+from headrace.services.trainer.sharded import laid_out
+
 PREFIX = "optimizer/"
 
 
@@ -36,4 +38,4 @@ def restore_optimizer(
             raise ValueError(f"the optimizer's state names {name}, which the model does not have")
         parameter = parameters[name]
         device = parameter.device if tensor.shape == parameter.shape else tensor.device
-        optimizer.state[parameter][moment] = tensor.to(device, copy=True)
+        optimizer.state[parameter][moment] = laid_out(parameter, tensor).to(device, copy=True)

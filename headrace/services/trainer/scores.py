@@ -13,12 +13,14 @@ import torch
 from transformers import PreTrainedModel
 
 from headrace.algorithms.base import Algorithm, PolicyOutput
-from headrace.services.models import LoadedModel, load
+from headrace.services.models import LoadedModel
+from headrace.services.models.policy import load_policy
 from headrace.services.models.value import load_value
 from headrace.services.options import PolicyOptions
 from headrace.services.scoring.model import PackedModel
 from headrace.services.scoring.packing import Pack
 from headrace.services.scoring.values import PackedValues
+from headrace.services.trainer.recomputed import keep_inputs_only
 from headrace.services.trainer.value_head import ValueHead
 
 if TYPE_CHECKING:
@@ -61,8 +63,11 @@ def open_scores(policy: PolicyOptions, algorithm: Algorithm, *, temperature: flo
     """
     if algorithm.trains_values:
         loaded: LoadedModel = load_value(policy.model, dtype=policy.dtype, seed=seed)
-        return Opened(scores=PackedValues(loaded.model), tokenizer=loaded.tokenizer)
-    loaded = load(policy.model, dtype=policy.dtype, seed=seed)
-    packed = PackedModel(loaded.model, temperature=temperature)
-    with_head = "values" in algorithm.outputs()
-    return Opened(scores=ValueHead(packed) if with_head else packed, tokenizer=loaded.tokenizer)
+        scores: Scores = PackedValues(loaded.model)
+    else:
+        loaded = load_policy(policy, seed=seed)
+        packed = PackedModel(loaded.model, temperature=temperature)
+        scores = ValueHead(packed) if "values" in algorithm.outputs() else packed
+    if policy.gradient_checkpointing:
+        keep_inputs_only(scores.model)
+    return Opened(scores=scores, tokenizer=loaded.tokenizer)

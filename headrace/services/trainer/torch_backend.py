@@ -1,6 +1,8 @@
-"""Trains a Hugging Face model in this process, with AdamW: a language model or a value model.
+"""Trains a Hugging Face model with AdamW, in this process or as one of several ranks: a language model or a
+value model, all of its weights or its adapters.
 
 A step with nothing to train on is skipped and says so; one with a gradient that is not finite is an error.
+Among several ranks each trains whole groups of its own, and the gradients are added before they are divided.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,9 +11,9 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
 from headrace.algorithms.base import Algorithm, LossSum
+from headrace.services.models.lora import is_adapter, merged, published, save_adapters
 from headrace.services.options import OptimizerOptions
 from headrace.services.scoring.outputs import join
 from headrace.services.scoring.packing import Pack, pack
@@ -19,14 +21,21 @@ from headrace.services.scoring.score import unpacked
 from headrace.services.trainer.backend import NonFiniteGradientError, StepResult
 from headrace.services.trainer.before import aligned, before
 from headrace.services.trainer.determinism import deterministic
+from headrace.services.trainer.gradients import scale
+from headrace.services.trainer.masters import Masters
 from headrace.services.trainer.optimizer_state import dump_optimizer, restore_optimizer
+from headrace.services.trainer.ranks.group import ALONE, Ranks
+from headrace.services.trainer.ranks.shares import shares, spread
 from headrace.services.trainer.rates import make_rate
 from headrace.services.trainer.samples import Samples
 from headrace.services.trainer.scores import Scores
+from headrace.services.trainer.sharded import is_sharded, put, wholes
 from headrace.services.trainer.tally import Tally
 from headrace.services.trainer.tokens import group_totals, token_batch, trained_tokens
 
 RNG = "rng/torch"
+ADAPTERS = "adapter/"
+"""Of a state: the adapters as they are, since a saved model holds them added to its layers."""
 
 
 class TorchBackend:
@@ -39,18 +48,23 @@ class TorchBackend:
         *,
         micro_batch_tokens: int,
         total_steps: int | None,
+        ranks: Ranks = ALONE,
     ) -> None:
         """`total_steps` of the optimizer in the run, for the schedule; None: unknown, which only an endless
-        one allows."""
+        one allows. `ranks`: those that train the model together, each with one of these; where it is to be in
+        shards, it is by now."""
         self._scores = scores
         self._model = model = scores.model
         self._options = optimizer
         self._micro_batch_tokens = micro_batch_tokens
+        self._ranks = ranks
         self._rate = make_rate(optimizer, total_steps)
-        self._named = {name: p for name, p in model.named_parameters() if p.requires_grad}
-        self._named |= scores.own
+        trained = {name: p for name, p in model.named_parameters() if p.requires_grad}
+        self._is_sharded = any(is_sharded(p) for p in trained.values())
+        self._masters = Masters(trained | dict(scores.own))
+        self._stepped = self._masters.stepped
         self._adamw = torch.optim.AdamW(
-            self._named.values(),
+            self._stepped.values(),
             lr=optimizer.lr,
             betas=optimizer.betas,
             eps=optimizer.eps,
@@ -61,11 +75,17 @@ class TorchBackend:
 
     def accumulate(self, samples: Samples, algorithm: Algorithm) -> dict[str, float]:
         """Raises ValueError for an algorithm that reads what a language model does not give."""
-        packs, group_tokens = self._packs(samples)
+        if self._ranks.size > 1 and algorithm.prepares and not samples.is_prepared:
+            samples = self.prepared(samples, algorithm)
+        mine = self._share(samples)
+        packs, group_tokens = self._packs(mine)
         own = Tally()
-        prepared = self._prepare(samples, packs, group_tokens, algorithm)
+        prepared = self._prepare(mine, packs, group_tokens, algorithm)
         for packed, columns in zip(packs, prepared, strict=True):
-            own.add(self._backward(samples, packed, group_tokens, algorithm, columns))
+            own.add(self._backward(mine, packed, group_tokens, algorithm, columns))
+        for packed in self._idle_passes(samples.prompt_ids, samples.response_ids, len(packs)):
+            self._pass_idly(packed, algorithm)
+        own = self._ranks.together(own)
         self._tally.merge(own)
         return dict(own.sums)
 
@@ -79,6 +99,7 @@ class TorchBackend:
             for group in self._adamw.param_groups:
                 group["lr"] = lr
             self._adamw.step()
+            self._masters.publish()
             self._rate.observe(tally.total / tally.count)
         self._adamw.zero_grad(set_to_none=True)
         return StepResult(
@@ -103,9 +124,17 @@ class TorchBackend:
         groups: np.ndarray,
         names: Sequence[str] = (),
     ) -> dict[str, list[np.ndarray]]:
-        return before(
-            self._scores, prompt_ids, response_ids, groups, names=names, max_tokens=self._micro_batch_tokens
+        own = shares(prompt_ids, response_ids, groups, self._ranks.size)[self._ranks.rank]
+        packs = pack(
+            [prompt_ids[i] for i in own],
+            [response_ids[i] for i in own],
+            groups[own],
+            max_tokens=self._micro_batch_tokens,
         )
+        idle = self._idle_passes(prompt_ids, response_ids, len(packs))
+        found = before(self._scores, [*packs, *idle], names=names)
+        columns = {name: unpacked(packs, parts[: len(packs)], len(own)) for name, parts in found.items()}
+        return spread(columns, own, response_ids, self._ranks)
 
     def prepared(self, samples: Samples, algorithm: Algorithm) -> Samples:
         packs, group_tokens = self._packs(samples)
@@ -116,43 +145,80 @@ class TorchBackend:
         return replace(samples, columns={**samples.columns, **own}, is_prepared=True)
 
     def weights(self) -> dict[str, torch.Tensor]:
-        once = dict(self._model.named_parameters())
-        aliases = {name for name, _ in self._model.named_parameters(remove_duplicate=False)} - once.keys()
-        return {name: tensor for name, tensor in self._model.state_dict().items() if name not in aliases}
+        """Of a model with adapters those alone; at rank 0 alone, and asked for in every rank."""
+        return wholes(published(self._held()), kept=self._ranks.rank == 0)
 
     def save_model(self, directory: Path) -> None:
-        self._model.save_pretrained(directory)
+        """Of a model with adapters the whole, and the adapters beside it; asked for in every rank."""
+        tensors = wholes(self._held(), kept=self._ranks.rank == 0)
+        if not tensors:
+            return
+        if any(map(is_adapter, tensors)):
+            save_adapters(self._model, tensors, directory)
+            tensors = merged(self._model, tensors)
+        self._model.save_pretrained(directory, state_dict=tensors)
 
     def state(self) -> dict[str, torch.Tensor]:
         """Raises RuntimeError between an `accumulate` and its `step`: gradients are in no checkpoint."""
         if self._tally.count:
             raise RuntimeError("state() was asked for within a step; take checkpoints right after step()")
-        moments = dump_optimizer(self._adamw, self._named)
+        moments = dump_optimizer(self._adamw, self._stepped)
         own = {name: parameter.detach() for name, parameter in self._scores.own.items()}
-        return moments | own | self._rate.state() | {RNG: torch.get_rng_state()}
+        sharded = moments | own | self._adapters() | self._masters.state()
+        return wholes(sharded, kept=self._ranks.rank == 0) | self._rate.state() | {RNG: torch.get_rng_state()}
 
     def load_state(self, weights: Mapping[str, torch.Tensor], state: Mapping[str, torch.Tensor]) -> None:
-        """Raises ValueError where a weight is missing, unknown or of another shape."""
-        held = self.weights()
-        if held.keys() != weights.keys():
-            odd = sorted(held.keys() ^ weights.keys())
-            raise ValueError(f"weights do not fit the model: {len(odd)} names differ, such as {odd[0]}")
-        for name, tensor in held.items():
-            if tensor.shape != weights[name].shape:
-                raise ValueError(f"{name} is {tuple(weights[name].shape)}, not {tuple(tensor.shape)}")
-        if absent := [name for name in self._scores.own if name not in state]:
+        """Raises ValueError where a weight is missing, unknown or of another shape, of a model with adapters
+        where an adapter is; what these are added to stays as it was loaded."""
+        own = {name: parameter.detach() for name, parameter in self._scores.own.items()}
+        further = own | self._adapters()
+        if absent := [name for name in further if name not in state]:
             raise ValueError(
-                f"the checkpoint has no {absent[0]}: it was saved by a trainer of another algorithm; go on "
-                "with that one"
+                f"the checkpoint has no {absent[0]}: it was saved by a trainer of another algorithm, or "
+                "without these adapters; go on with that one"
             )
+        held = {} if self._adapters() else self._held()
+        _check_fit(held, weights if held else {})
+        _check_fit(further, {name: state[name] for name in further})
         for name, tensor in held.items():
-            tensor.copy_(weights[name])
-        for name, parameter in self._scores.own.items():
-            parameter.data.copy_(state[name])
+            put(tensor, weights[name])
+        for name, tensor in further.items():
+            put(tensor, state[name])
+        self._masters.load_state(state)
         self._rate.load_state(state)
-        restore_optimizer(self._adamw, self._named, state)
+        restore_optimizer(self._adamw, self._stepped, state)
         torch.set_rng_state(state[RNG].cpu())
         self.discard()
+
+    def _held(self) -> dict[str, torch.Tensor]:
+        """Parameters and saved buffers by Hugging Face name, tied ones once."""
+        once = dict(self._model.named_parameters())
+        aliases = {name for name, _ in self._model.named_parameters(remove_duplicate=False)} - once.keys()
+        return {name: tensor for name, tensor in self._model.state_dict().items() if name not in aliases}
+
+    def _adapters(self) -> dict[str, torch.Tensor]:
+        return {f"{ADAPTERS}{name}": tensor for name, tensor in self._held().items() if is_adapter(name)}
+
+    def _share(self, samples: Samples) -> Samples:
+        """This rank's groups."""
+        if self._ranks.size == 1:
+            return samples
+        own = shares(samples.prompt_ids, samples.response_ids, samples.groups, self._ranks.size)
+        return samples.select(own[self._ranks.rank])
+
+    def _idle_passes(
+        self, prompt_ids: Sequence[np.ndarray], response_ids: Sequence[np.ndarray], passes: int
+    ) -> list[Pack]:
+        """What a rank that has fewer passes than another puts through a model in shards, which all ranks go
+        through together."""
+        missing = self._ranks.most(passes) - passes if self._is_sharded else 0
+        if not missing:
+            return []
+        shortest = min(
+            (i for i, ids in enumerate(response_ids) if len(ids)), key=lambda i: len(prompt_ids[i])
+        )
+        one = [prompt_ids[shortest]], [response_ids[shortest][:1]], np.zeros(1, dtype=np.int64)
+        return pack(*one, max_tokens=self._micro_batch_tokens) * missing
 
     def _packs(self, samples: Samples) -> tuple[list[Pack], np.ndarray]:
         """The samples that have a trained token, and the trained tokens of every sample's group."""
@@ -202,21 +268,30 @@ class TorchBackend:
         summed = algorithm.loss(policy, batch)
         with deterministic():
             summed.total.backward()
+        self._masters.collect()
         return summed
 
+    def _pass_idly(self, packed: Pack, algorithm: Algorithm) -> None:
+        policy = self._scores.outputs(packed, algorithm.outputs())
+        told = policy.logprobs if policy.values is None else policy.values
+        with deterministic():
+            (told.sum() * 0.0).backward()
+        self._masters.collect()
+
     def _scale_gradients(self, step: int, count: float) -> float:
-        """Divides and clips; returns the norm between the two."""
-        trained = {name: p.grad for name, p in self._named.items() if p.grad is not None}
-        for gradient in trained.values():
-            gradient.div_(count)
-        norm = get_total_norm(trained.values())
-        if not torch.isfinite(norm):
-            odd = [name for name, grad in trained.items() if not torch.isfinite(grad).all()]
+        """Adds up what ranks have, divides and clips; returns the norm before the clipping."""
+        self._ranks.add_gradients([p for p in self._stepped.values() if not is_sharded(p)])
+        try:
+            return scale(self._stepped, step=step, count=count, max_norm=self._options.max_grad_norm)
+        except NonFiniteGradientError:
             self._adamw.zero_grad(set_to_none=True)
-            raise NonFiniteGradientError(
-                f"step {step}: the gradient norm is {norm.item()}, not finite in {len(odd)} of "
-                f"{len(trained)} parameters ({', '.join(odd[:3])}); the weights are unchanged: check "
-                "the step's rewards and log-probabilities, or lower the learning rate"
-            )
-        clip_grads_with_norm_(self._named.values(), self._options.max_grad_norm, norm)
-        return norm.item()
+            raise
+
+
+def _check_fit(held: Mapping[str, torch.Tensor], given: Mapping[str, torch.Tensor]) -> None:
+    if held.keys() != given.keys():
+        odd = sorted(held.keys() ^ given.keys())
+        raise ValueError(f"weights do not fit the model: {len(odd)} names differ, such as {odd[0]}")
+    for name, tensor in held.items():
+        if tensor.shape != given[name].shape:
+            raise ValueError(f"{name} is {tuple(given[name].shape)}, not {tuple(tensor.shape)}")

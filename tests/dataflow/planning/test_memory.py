@@ -1,4 +1,5 @@
 from dataclasses import replace
+from typing import Any
 
 from headrace.dataflow import Graph
 from headrace.dataflow.check import check
@@ -12,9 +13,9 @@ NUMBERS = 526_592
 """Parameters of tiny-copier."""
 
 
-def graph(*, runtime: str = "ray", dtype: str = "float32") -> GraphSpec:
+def graph(*, runtime: str = "ray", **policy: Any) -> GraphSpec:
     built = Graph("copy", steps=10, runtime=runtime)
-    actor = built.policy("actor", model="tiny-copier", dtype=dtype)
+    actor = built.policy("actor", model="tiny-copier", **policy)
     prompts = built.source("prompts", dataset={"kind": "copy", "letters": 3}, samples_per_prompt=4)
     answers = built.rollout(prompts, policy=actor, max_new_tokens=5, replicas=2)
     scores = built.reward(answers, verifier={"kind": "python", "function": "a.b:score"})
@@ -23,10 +24,32 @@ def graph(*, runtime: str = "ray", dtype: str = "float32") -> GraphSpec:
 
 
 def test_a_trainer_has_weights_gradients_and_two_moments_of_the_weights_type() -> None:
-    for dtype, width in (("float32", 4), ("bfloat16", 2)):
+    for dtype, width in (("float32", 4), ("float64", 8)):
         parts = memory(graph(dtype=dtype)).replicas["learn"]
         assert (parts["weights"], parts["gradients"]) == (NUMBERS * width, NUMBERS * width)
         assert parts["moments"] == 2 * NUMBERS * width
+        assert "copies" not in parts
+
+
+def test_a_trainer_of_bfloat16_has_all_but_the_weights_in_float32() -> None:
+    parts = memory(graph(dtype="bfloat16")).replicas["learn"]
+    assert (parts["weights"], parts["copies"]) == (NUMBERS * 2, NUMBERS * 4)
+    assert (parts["gradients"], parts["moments"]) == (NUMBERS * 4, 2 * NUMBERS * 4)
+
+
+def test_adapters_alone_have_gradients_and_moments() -> None:
+    """Rank 4: 8 * 128 + 3 * (128 + 512) widths in each of 2 layers."""
+    parts = memory(graph(lora={"rank": 4})).replicas["learn"]
+    adapters = 2 * 4 * (8 * 128 + 3 * (128 + 512))
+    assert (parts["weights"], parts["gradients"]) == (NUMBERS * 4, adapters * 4)
+    assert parts["moments"] == 2 * adapters * 4
+
+
+def test_layers_computed_again_keep_what_enters_them_and_one_at_a_time_the_rest() -> None:
+    """192 tokens as below, of which 160 have logits."""
+    kept = 192 * (8 * 128 + 4 * 512) * 4 + 192 * 128 * 4 * 2
+    parts = memory(graph(gradient_checkpointing=True)).replicas["learn"]
+    assert parts["activations"] == kept + 3 * 160 * 13 * 4
 
 
 def test_a_trainers_activations_are_those_of_a_whole_step_where_it_fits_one_pass() -> None:

@@ -62,10 +62,10 @@ def _torch(options: RolloutOptions, policy: PolicyOptions | None, seed: int, ver
         raise ValueError(
             "the torch engine serves a policy's model, got no policy; name one on the rollout node"
         )
-    from headrace.services.models import load
+    from headrace.services.models.policy import load_policy
     from headrace.services.rollout.engines.torch_engine import TorchEngine
 
-    loaded = load(policy.model, dtype=policy.dtype, seed=seed)
+    loaded = load_policy(policy, seed=seed)
     sampling = Sampling(
         temperature=options.temperature,
         max_new_tokens=options.max_new_tokens,
