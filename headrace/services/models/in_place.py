@@ -9,7 +9,7 @@ import torch
 
 from headrace.services.models.lora import published
 from headrace.services.weights.copies import copy_all
-from headrace.services.weights.tensors import raw
+from headrace.services.weights.tensors import lies_here, raw
 
 
 def check_weights(model: torch.nn.Module, weights: Mapping[str, torch.Tensor]) -> None:
@@ -44,7 +44,7 @@ def copy_weights(model: torch.nn.Module, weights: Mapping[str, torch.Tensor]) ->
     held, here = _held(model), []
     for name, tensor in weights.items():
         target = held[name]
-        if all(each.device.type == "cpu" and each.is_contiguous() for each in (target, tensor)):
+        if lies_here(target) and lies_here(tensor):
             here.append((raw(target), raw(tensor)))
         else:
             target.copy_(tensor)

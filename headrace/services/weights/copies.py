@@ -39,7 +39,7 @@ def copy_digested(
 ) -> list[str]:
     """Copies `sources`, uint8 [n] each, to their `starts` in `target`; the digests of its buckets.
 
-    Sources lie one behind the other and fill the buckets.
+    Sources lie one behind the other and fill the buckets; one may be its place in `target`.
     """
 
     def copied(bucket: Bucket) -> str:

@@ -106,7 +106,7 @@ class Folder:
         """
         file, path = self._spare(size) or self._new(size)
         try:
-            yield Writing(self, path, self._array(file, size))
+            yield Writing(self, file, path, self._array(file, size))
         finally:
             fcntl.flock(file, fcntl.LOCK_UN)
             os.close(file)
@@ -114,7 +114,16 @@ class Folder:
     def retire(self, version: int) -> None:
         """Takes a version from its readers; its file may be written again once they have let go of it."""
         with suppress(FileNotFoundError):
-            self.path(version).rename(self._path / f"{uuid4().hex}{SPARE}")
+            self.path(version).rename(self._new_spare())
+
+    def put(self, file: Path, version: int) -> None:
+        """Has a file be a version, at once in the place of another, which is retired."""
+        with suppress(FileNotFoundError):
+            self._new_spare().hardlink_to(self.path(version))
+        file.rename(self.path(version))
+
+    def _new_spare(self) -> Path:
+        return self._path / f"{uuid4().hex}{SPARE}"
 
     def _spare(self, size: int) -> tuple[int, Path] | None:
         """One that nobody looks at, locked; the others are removed, to go with those who do."""
@@ -131,7 +140,7 @@ class Folder:
         return taken
 
     def _new(self, size: int) -> tuple[int, Path]:
-        path = self._path / f"{uuid4().hex}{SPARE}"
+        path = self._new_spare()
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(file, fcntl.LOCK_EX)
@@ -162,16 +171,18 @@ class Folder:
 class Writing:
     """A file that nobody knows of yet."""
 
-    def __init__(self, folder: Folder, path: Path, array: np.ndarray) -> None:
+    def __init__(self, folder: Folder, file: int, path: Path, array: np.ndarray) -> None:
         self.array = array
         """uint8 [size], shared with the file; what an earlier version left in it is still there."""
         self._folder = folder
+        self._file = file
         self._path = path
 
     def publish(self, version: int) -> None:
-        """From here on it may be read as this version, in the place of any other of that number."""
-        self._folder.retire(version)
-        self._path.rename(self._folder.path(version))
+        """From here on it may be read as this version, in the place of any other of that number; no moment is
+        without one of the two."""
+        fcntl.flock(self._file, fcntl.LOCK_UN)
+        self._folder.put(self._path, version)
 
 
 def _locked(file: int, kind: int) -> bool:

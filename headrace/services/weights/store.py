@@ -6,7 +6,7 @@ Invariant: a version's file is complete or absent (written aside, then renamed),
 has the checksum that was published. Readers pull; a version's name in the queue is what makes it known.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,7 @@ from headrace.services.weights import layout as of
 from headrace.services.weights.copies import copy_digested, digests
 from headrace.services.weights.folder import Folder, Gone, Writing
 from headrace.services.weights.layout import Header, Layout
-from headrace.services.weights.tensors import form, raw, view
+from headrace.services.weights.tensors import form, gathered, view
 
 if TYPE_CHECKING:
     import torch
@@ -51,14 +51,17 @@ class WeightStore:
         Raises OSError where memory has no room, WeightsError where another process writes there.
         """
         layout = of.arrange({name: form(tensor) for name, tensor in weights.items()})
-        sources = [raw(weights[placed.name]) for placed in layout.tensors]
         starts = [placed.start for placed in layout.tensors]
-
-        def fill(data: np.ndarray) -> Header:
+        with self.receiving(policy, layout) as writing:
+            first = len(writing.array) - layout.size
+            data = writing.array[first:]
+            sources = [gathered(weights[placed.name], data, placed) for placed in layout.tensors]
             found = copy_digested(sources, starts, data, layout.buckets())
-            return Header(layout=layout, digests=tuple(found))
-
-        return self._write(policy, version, layout, fill)
+            header = Header(layout=layout, digests=tuple(found)).to_bytes()
+            writing.array[:first] = np.frombuffer(header, np.uint8)
+            writing.publish(version)
+        self.retire(policy, newest=version)
+        return of.checksum(header)
 
     def read(self, policy: str, version: int, checksum: str) -> dict[str, "torch.Tensor"]:
         """Maps a version: tensors are views of the file, by Hugging Face name, to be looked at only.
@@ -122,15 +125,6 @@ class WeightStore:
         kept = [each for each in known if each <= newest][-KEPT_VERSIONS:]
         for each in set(known) - set(kept):
             folder.retire(each)
-
-    def _write(self, policy: str, version: int, layout: Layout, fill: Callable[[np.ndarray], Header]) -> str:
-        with self.receiving(policy, layout) as writing:
-            start = len(writing.array) - layout.size
-            header = fill(writing.array[start:]).to_bytes()
-            writing.array[:start] = np.frombuffer(header, np.uint8)
-            writing.publish(version)
-        self.retire(policy, newest=version)
-        return of.checksum(header)
 
     def _gone(self, policy: str, version: int) -> WeightsGone:
         return WeightsGone(

@@ -26,11 +26,24 @@ def form(tensor: "torch.Tensor") -> Form:
     return Form(dtype=name, shape=tuple(tensor.shape))
 
 
+def lies_here(tensor: "torch.Tensor") -> bool:
+    """Whether its bytes are in this machine's memory, row after row."""
+    return tensor.device.type == "cpu" and tensor.is_contiguous()
+
+
 def raw(tensor: "torch.Tensor") -> np.ndarray:
-    """uint8 [n]: the bytes of a tensor, row after row."""
+    """uint8 [n]: the bytes of a tensor that lies here, no copy."""
     import torch
 
-    return tensor.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
+    return tensor.detach().reshape(-1).view(torch.uint8).numpy()
+
+
+def gathered(tensor: "torch.Tensor", data: np.ndarray, placed: Placed) -> np.ndarray:
+    """uint8 [n]: the bytes of a tensor: its own, or those at its place in `data`, where they are brought."""
+    if lies_here(tensor):
+        return raw(tensor)
+    view(data, placed).copy_(tensor.detach())
+    return data[placed.start : placed.end]
 
 
 def view(data: np.ndarray, placed: Placed) -> "torch.Tensor":

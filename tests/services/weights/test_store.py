@@ -145,6 +145,16 @@ def test_the_memory_of_a_retired_version_is_written_again(tmp_path: Path) -> Non
     assert len(set(inodes)) == len(list((tmp_path / "actor").iterdir())) == 3
 
 
+def test_a_version_that_is_made_again_leaves_its_former_memory_to_the_next(tmp_path: Path) -> None:
+    store = WeightStore(tmp_path)
+    store.write("actor", 0, number(0))
+    former = inode(tmp_path, 0)
+    checksum = store.write("actor", 0, number(7))
+    assert store.read("actor", 0, checksum)["w"].tolist() == [7.0]
+    store.write("actor", 1, number(1))
+    assert inode(tmp_path, 1) == former
+
+
 def test_what_a_reader_looks_at_is_never_written_to(tmp_path: Path) -> None:
     store, reader = WeightStore(tmp_path), WeightStore(tmp_path)
     seen = reader.read("actor", 0, store.write("actor", 0, number(0)))["w"]
