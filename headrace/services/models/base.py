@@ -1,6 +1,7 @@
 """What a loaded model is, and how a recipe makes one."""
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -47,6 +48,10 @@ class Recipe(Protocol):
 
     def missing(self) -> str | None:
         """What has to be installed first, None if nothing; imports nothing heavy."""
+        ...
+
+    def folder(self) -> Path | None:
+        """Where it lies in the Hugging Face format, made at the first call; None: it is drawn from a seed."""
         ...
 
     def load(self, *, dtype: str, seed: int) -> LoadedModel: ...

@@ -50,21 +50,21 @@ def load(*, dtype: str, seed: int) -> LoadedModel:
     """The published weights: `seed` has no part in them."""
     from headrace.services.models.pretrained import load_pretrained
 
-    return load_pretrained(_folder(), dtype=dtype)
+    return load_pretrained(folder(), dtype=dtype)
 
 
 def tokenizer() -> "PreTrainedTokenizerBase":
     from transformers import AutoTokenizer
 
-    return AutoTokenizer.from_pretrained(_folder(), local_files_only=True)
+    return AutoTokenizer.from_pretrained(folder(), local_files_only=True)
 
 
-def _folder() -> Path:
+def folder() -> Path:
     """The converted model; converts it at the first call."""
-    folder = _cached()
-    if not folder.is_dir():
-        _convert(folder)
-    return folder
+    made = _cached()
+    if not made.is_dir():
+        _convert(made)
+    return made
 
 
 def _cached() -> Path:

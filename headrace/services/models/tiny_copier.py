@@ -3,6 +3,7 @@
 Head size 32, so that vLLM can run it too. The weights follow from the seed alone.
 """
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headrace.services.models.base import LoadedModel, ModelSize
@@ -37,6 +38,10 @@ def missing() -> str | None:
 
 def size() -> ModelSize:
     return SIZE
+
+
+def folder() -> Path | None:
+    return None
 
 
 def load(*, dtype: str, seed: int) -> LoadedModel:

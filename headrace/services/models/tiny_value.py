@@ -4,6 +4,7 @@ Its values begin at 0, so that the first credit is the return itself.
 """
 
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headrace.services.models import tiny_copier
@@ -21,6 +22,10 @@ def size() -> ModelSize:
     """The body of tiny-copier, and a weight for each of its outputs and one beside them."""
     body = tiny_copier.SIZE
     return replace(body, parameters=body.parameters + body.hidden + 1)
+
+
+def folder() -> Path | None:
+    return None
 
 
 def load(*, dtype: str, seed: int) -> LoadedModel:

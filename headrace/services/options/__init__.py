@@ -35,6 +35,7 @@ from headrace.services.options.verifiers import (
     ReasoningGymVerifier,
     Verifier,
 )
+from headrace.services.options.vllm import VllmOptions
 
 __all__ = [
     "BranchOptions",
@@ -68,4 +69,5 @@ __all__ = [
     "TrainerOptions",
     "TransformOptions",
     "Verifier",
+    "VllmOptions",
 ]

@@ -13,6 +13,7 @@ from headrace.services.options.data import Dataset
 from headrace.services.options.openai import OpenaiOptions
 from headrace.services.options.placed import Placed
 from headrace.services.options.verifiers import Verifier
+from headrace.services.options.vllm import VllmOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,8 +58,8 @@ class SourceOptions(Placed):
 class RolloutOptions(Placed):
     """Generates answers with a policy's newest weights."""
 
-    engine: Literal["torch", "openai", "fake"] = "torch"
-    """What generates: a Hugging Face model in this process, a server, or a scripted stand-in."""
+    engine: Literal["torch", "vllm", "openai", "fake"] = "torch"
+    """What generates: a Hugging Face model in this process, vLLM in it, a server, or a scripted stand-in."""
     max_new_tokens: Count = 16
     """Longest answer, in tokens."""
     temperature: Positive = 1.0
@@ -68,6 +69,8 @@ class RolloutOptions(Placed):
     over_new_weights: Literal["finish", "swap", "abort_keep", "abort_restart"] = "swap"
     """What samples in flight do when new weights arrive: finish on the old ones; go on with the new; go on
     with the new and what is cached of them made anew; begin anew."""
+    vllm: VllmOptions = field(default_factory=VllmOptions)
+    """Settings of the engine vllm."""
     openai: OpenaiOptions | None = None
     """The server of the engine openai, for a policy that nobody trains."""
     fake: dict[str, Any] = field(default_factory=dict)

@@ -80,6 +80,16 @@ def _torch(options: RolloutOptions, policy: PolicyOptions | None, seed: int, ver
     )
 
 
+def _vllm(options: RolloutOptions, policy: PolicyOptions | None, seed: int, version: int) -> Engine:
+    if policy is None:
+        raise ValueError(
+            "the vllm engine serves a policy's model, got no policy; name one on the rollout node"
+        )
+    from headrace.services.rollout.engines.vllm.engine import start
+
+    return start(options, policy, seed=seed, version=version)
+
+
 def _fake(options: RolloutOptions, policy: PolicyOptions | None, seed: int, version: int) -> Engine:
     from headrace.services.rollout.engines.fake import FakeEngine, Script
 
@@ -108,6 +118,7 @@ def _openai(options: RolloutOptions, policy: PolicyOptions | None, seed: int, ve
 
 ENGINES: dict[str, Callable[[RolloutOptions, PolicyOptions | None, int, int], Engine]] = {
     "torch": _torch,
+    "vllm": _vllm,
     "openai": _openai,
     "fake": _fake,
 }
