@@ -9,6 +9,7 @@ from headrace.dataflow.checks.code import check_places
 from headrace.dataflow.checks.columns import check_columns
 from headrace.dataflow.checks.curricula import check_curricula
 from headrace.dataflow.checks.data import check_outside
+from headrace.dataflow.checks.engines import check_engines
 from headrace.dataflow.checks.figures import check_figures
 from headrace.dataflow.checks.own import check_declared
 from headrace.dataflow.checks.resources import check_resources, check_runtime
@@ -39,6 +40,7 @@ def check(spec: GraphSpec, *, cluster: Cluster | None = None) -> list[Problem]:
     problems += check_adapters(spec)
     problems += check_scorers(spec)
     problems += check_servers(spec)
+    problems += check_engines(spec)
     problems += check_runtime(spec)
     problems += check_outside(spec)
     if cluster is not None:

@@ -1,5 +1,6 @@
 """Every broken graph is refused, with the place, the value and the way out of each thing wrong with it."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,8 @@ def test_a_broken_graph_of_two_policies_is_told_in_full(broken: dict[str, Any]) 
 @pytest.mark.parametrize("broken", BROKEN, ids=[broken["case"] for broken in BROKEN])
 def test_a_broken_graph_is_told_in_full(broken: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_HUB_CACHE", "/hub")
+    there = broken.get("installed", ())
+    monkeypatch.setattr("headrace.dataflow.checks.engines.is_installed", lambda package: package in there)
     old, new = broken.get("replace", GOOD), broken.get("by", GOOD)
     assert GOOD.count(old) == 1
     assert problems_of(GOOD.replace(old, new), *broken.get("overrides", ())) == broken["messages"]
@@ -121,6 +124,22 @@ def test_a_name_of_a_node_and_a_policy_has_to_be_told_apart() -> None:
 def test_a_reasoning_gym_task_is_looked_up(dataset: str, message: str) -> None:
     pytest.importorskip("reasoning_gym")
     assert problems_of(GOOD.replace("{kind: copy, size: 8}", dataset)) == [message]
+
+
+def test_heads_that_vllm_has_no_kernels_for_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headrace.dataflow.checks.engines.is_installed", lambda package: True)
+    config = {"num_attention_heads": 4, "hidden_size": 64, "num_hidden_layers": 1, "intermediate_size": 8}
+    (tmp_path / "config.json").write_text(json.dumps(config | {"vocab_size": 13}))
+    header = json.dumps({"w": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}).encode()
+    (tmp_path / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + bytes(4))
+    text = GOOD.replace("model: tiny-copier", f"model: {tmp_path}")
+    assert problems_of(text) == []
+    assert problems_of(text, "answers.engine=vllm") == [
+        f"g.yaml:5: policies.actor.model: '{tmp_path}' has heads of size 16, vLLM has no such CPU kernel "
+        "(allowed: 32, 64, 80, 96, 112, 128, 160, 192, 224, 256, 512); use engine: torch, or another model"
+    ]
 
 
 def test_a_short_jsonl_file_is_counted(tmp_path: Path) -> None:

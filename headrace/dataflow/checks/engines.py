@@ -11,8 +11,6 @@ from headrace.services.options import PolicyOptions, RolloutOptions, VllmOptions
 
 CPU_HEADS = (32, 64, 80, 96, 112, 128, 160, 192, 224, 256, 512)
 """Head sizes that vLLM's attention has kernels for on a CPU."""
-GPU_HEADS_STEP, GPU_HEADS_MOST = 8, 256
-"""And on a GPU: multiples, up to a size."""
 
 
 def check_engines(spec: GraphSpec) -> Iterator[Problem]:
@@ -86,17 +84,10 @@ def _model(node: NodeSpec, policy: PolicyOptions) -> Iterator[Problem]:
             way_out="leave it out, or use engine: torch",
         )
     known = size(policy.model)
-    if known is None:
-        return
-    if node.options.gpus:
-        fits = known.head_size % GPU_HEADS_STEP == 0 and known.head_size <= GPU_HEADS_MOST
-        allowed = f"multiples of {GPU_HEADS_STEP} up to {GPU_HEADS_MOST}"
-    else:
-        fits, allowed = known.head_size in CPU_HEADS, listing(map(str, CPU_HEADS))
-    if not fits:
+    if known is not None and not node.options.gpus and known.head_size not in CPU_HEADS:
         yield Problem(
             path=("policies", str(node.policy), "model"),
-            wrong=f"'{policy.model}' has heads of size {known.head_size}, which vLLM has no kernels for",
-            allowed=allowed,
+            wrong=f"'{policy.model}' has heads of size {known.head_size}, vLLM has no such CPU kernel",
+            allowed=listing(map(str, CPU_HEADS)),
             way_out="use engine: torch, or another model",
         )

@@ -23,10 +23,13 @@ from headrace.services.options import (
 )
 
 MIB: Final = 1 << 20
+GIB: Final = 1 << 30
 PROCESS, MODEL_PROCESS = 115 * MIB, 325 * MIB
 """Private memory (USS) of a replica, without torch and with it: the largest in runs of
 grpo_solver_verifier_cpu and grpo_smollm2_arithmetic_cpu, looked at every 2 s for 90 s, on x86-64 with torch
 for CPUs, less what their models take."""
+VLLM_PROCESS = 910 * MIB
+"""The same of one that serves tiny-copier through vLLM 0.32 for CPUs."""
 WITHOUT_TORCH = ("tiny-copier", "tiny-value")
 """Models whose tokenizer does not import it."""
 PREFILL_TOKENS = 4096
@@ -71,7 +74,7 @@ def footprint(
     """Of a replica of a service. `size` None: not known, and then nothing that follows from it is counted;
     `load`: of the table that it leases from."""
     if runs_model(node.kind, node.options):
-        base = {"process": MODEL_PROCESS}
+        base = {"process": VLLM_PROCESS if runs_vllm(node.options) else MODEL_PROCESS}
         return base if size is None else base | model_parts(node.options, policy, size, load)
     is_light = node.kind == "join" or policy.model in WITHOUT_TORCH
     return {"process": PROCESS if is_light else MODEL_PROCESS}
@@ -79,6 +82,10 @@ def footprint(
 
 def runs_model(kind: str, options: NodeOptions) -> bool:
     return kind_of(kind).computes and getattr(options, "engine", "torch") not in MODELLESS
+
+
+def runs_vllm(options: NodeOptions) -> bool:
+    return getattr(options, "engine", "torch") == "vllm"
 
 
 def model_parts(
@@ -95,6 +102,8 @@ def model_parts(
                 "weights": weights,
                 "activations": _passing(size, options.micro_batch_tokens, load, width, 1),
             }
+        case RolloutOptions() if runs_vllm(options):
+            return {"weights": weights, "cache": int(options.vllm.cpu_cache_gib * GIB)}
         case RolloutOptions() if load is not None:
             rows = min(options.max_concurrent, load.batch.rows_in_flight)
             prompts = -(-rows // load.batch.smallest_group) * load.prompt_tokens

@@ -34,7 +34,7 @@ def reload(runner: Any, named: Iterable[tuple[str, Any]]) -> None:
 
 
 def pack_tied(model: Any) -> None:
-    """Packs layers that share their weight with another anew: a reload packs only the one that it fills, and a
+    """Packs anew what shares its weight with another layer: a reload packs only the one that it fills, and a
     CPU's output head would go on with its packed copy of the old embedding."""
     sharing: defaultdict[int, list[Any]] = defaultdict(list)
     for layer in model.modules():
