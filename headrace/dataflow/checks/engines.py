@@ -83,6 +83,12 @@ def _model(node: NodeSpec, policy: PolicyOptions) -> Iterator[Problem]:
             allowed="float32 or bfloat16",
             way_out="leave it out, or use engine: torch",
         )
+    if policy.lora is not None:
+        yield Problem(
+            path=("policies", str(node.policy), "lora"),
+            wrong="a trainer of adapters publishes those alone, and the engine vllm takes whole weights",
+            way_out="use engine: torch, or remove lora to train all weights",
+        )
     known = size(policy.model)
     if known is not None and not node.options.gpus and known.head_size not in CPU_HEADS:
         yield Problem(
