@@ -1,6 +1,6 @@
-"""Bytes copied and digested by several threads at once, a stretch that fits the cache at a time.
+"""Bytes copied and digested by several threads at once, a stretch that fits a cache at a time.
 
-A core alone does not use up the memory's rate. Bytes that are digested as they are copied come from memory
+One core does not use up the memory's rate, and bytes that are digested as they are copied come from memory
 once.
 """
 
@@ -15,7 +15,8 @@ import xxhash
 
 from headrace.services.weights.layout import Bucket
 
-STRETCH_BYTES = 256 << 10
+STRETCH_BYTES = 2 << 20
+"""Threads that turned to the interpreter for less would wait for each other longer than they copy."""
 THREADS = 4
 """At most; more gain nothing on a memory that a few cores saturate."""
 ALONE_BYTES = 8 << 20
