@@ -27,12 +27,24 @@ R = TypeVar("R")
 
 
 def in_threads(call: Callable[[T], R], parts: Sequence[T]) -> list[R]:
-    """The results in order; the first error of a call is raised once all have ended."""
-    threads = min(len(os.sched_getaffinity(0)), THREADS, len(parts))
-    if threads < 2:
-        return [call(part) for part in parts]
-    with ThreadPoolExecutor(threads, thread_name_prefix="weights") as pool:
-        return list(pool.map(call, parts))
+    """The results in order, made by this thread and others; an error is raised once all have ended."""
+    results: dict[int, R] = {}
+    left = iter(range(len(parts)))
+
+    def work() -> None:
+        for number in left:
+            results[number] = call(parts[number])
+
+    others = min(len(os.sched_getaffinity(0)), THREADS, len(parts)) - 1
+    if others < 1:
+        work()
+    else:
+        with ThreadPoolExecutor(others, thread_name_prefix="weights") as pool:
+            helping = [pool.submit(work) for _ in range(others)]
+            work()
+            for each in helping:
+                each.result()
+    return [results[number] for number in range(len(parts))]
 
 
 def copy_digested(
