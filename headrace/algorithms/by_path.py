@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal
 class Place:
     """Marks an option as a path, so that it is checked and made absolute wherever it stands."""
 
-    what: Literal["class", "function", "file", "folder"]
+    what: Literal["class", "function", "file", "folder", "dataset"]
 
     def holds(self, value: str) -> bool:
         """Whether the text has the form of such a path."""
@@ -32,10 +32,16 @@ class Place:
     @property
     def is_data(self) -> bool:
         """Whether it is no code."""
-        return self.what in ("file", "folder")
+        return self.what in ("file", "folder", "dataset")
+
+    def is_there(self, file: Path) -> bool:
+        """Whether a file or folder is one that it may name and that is read."""
+        return file.is_dir() if self.what == "dataset" else file.is_file()
 
     def __str__(self) -> str:
         name = self.what.title() if self.what == "class" else self.what
+        if self.what == "dataset":
+            return "a folder or a name"
         return "a path" if self.is_data else f"module:{name}, or path/to/file.py:{name}"
 
 
@@ -44,6 +50,8 @@ FunctionPath = Annotated[str, Place("function")]
 FilePath = Annotated[str, Place("file")]
 FolderPath = Annotated[str, Place("folder")]
 """Of one that is made where it is not there."""
+DatasetPath = Annotated[str, Place("dataset")]
+"""A folder that is there, or else the name of a data set."""
 
 
 def name_of(path: str) -> str:

@@ -12,7 +12,7 @@ def check_places(spec: GraphSpec) -> Iterator[Problem]:
     """Files that are not there, wherever options name one."""
     for name, node in spec.nodes.items():
         for found in placed(node.options, ("nodes", name)):
-            file = None if found.place.what == "folder" else found.place.file(found.value)
+            file = None if found.place.what in ("folder", "dataset") else found.place.file(found.value)
             if file is not None and not FilePath(file).is_file():
                 yield no_file(file, found.path)
 

@@ -1,10 +1,6 @@
 """Whether what a source's sampler and budget go by is there: domains, profiles, rewards, samples to share."""
 
 from collections.abc import Iterator
-from itertools import islice
-from json import JSONDecodeError, loads
-from pathlib import Path as FilePath
-from typing import Any
 
 import numpy as np
 
@@ -16,18 +12,19 @@ from headrace.algorithms.curricula.options import (
 )
 from headrace.algorithms.curricula.registry import build_sampler
 from headrace.algorithms.prompt_data import PromptData
+from headrace.dataflow.checks.data import seen
 from headrace.dataflow.language.fields import keys
 from headrace.dataflow.language.problems import Path, Problem
 from headrace.dataflow.language.spec import GraphSpec
 from headrace.dataflow.planning.roles import writes
 from headrace.dataflow.planning.topology import tables, trainer_on
-from headrace.services.options import CopyData, Dataset, JsonlData, SourceOptions
+from headrace.services.options import CopyData, Dataset, SourceOptions, Written
 from headrace.services.source.hearing import READS
 
 _WAYS_OUT = {
-    "domains": "give the data some: several `letters` of copy, several tasks of reasoning_gym, a `domain` on "
-    "each line of jsonl; or set sampler: uniform",
-    "pass_rates": "write a `pass_rate` on each line of a jsonl file, from a few samples of each prompt under "
+    "domains": "give the data some: several `letters` of copy, several tasks of reasoning_gym, a `domain` in "
+    "each entry of a file; or set sampler: uniform",
+    "pass_rates": "write a `pass_rate` in each entry of a file, from a few samples of each prompt under "
     "the initial policy; or choose another",
 }
 
@@ -58,24 +55,17 @@ def _told(source: SourceOptions, path: Path) -> Iterator[Problem]:
 
 
 def _tells(dataset: Dataset, column: Column) -> bool:
-    if isinstance(dataset, JsonlData):
-        return (dataset.domain_key if column == "domains" else dataset.pass_rate_key) in _first_line(dataset)
-    return column == "domains" and (_domains(dataset) or 0) > 1
-
-
-def _first_line(dataset: JsonlData) -> dict[str, Any]:
-    """The first entry of a file; none where it cannot be read, which `check_outside` says."""
-    try:
-        with FilePath(dataset.path).open("rb") as lines:
-            entries = [loads(line) for line in islice(filter(bytes.strip, lines), 1)]
-    except (OSError, JSONDecodeError, UnicodeDecodeError):
-        return {}
-    return entries[0] if entries and isinstance(entries[0], dict) else {}
+    """Whether a data set says it of its prompts; one that cannot be looked into yet may."""
+    if not isinstance(dataset, Written):
+        return column == "domains" and (_domains(dataset) or 0) > 1
+    found = seen(dataset)
+    keys = () if found is None else found.keys
+    return keys is None or (dataset.domain_key if column == "domains" else dataset.pass_rate_key) in keys
 
 
 def _domains(dataset: Dataset) -> int | None:
     """Number of domains; None: it stands in the file."""
-    if isinstance(dataset, JsonlData):
+    if isinstance(dataset, Written):
         return None
     return len(dataset.lengths if isinstance(dataset, CopyData) else dataset.tasks)
 

@@ -19,9 +19,10 @@ def rooted(spec: GraphSpec, folder: Path) -> GraphSpec:
     """`spec` with the files and model folders that it names taken from `folder`."""
 
     def from_folder(place: Place, value: str) -> str:
-        """A module's name stays as it is."""
+        """The name of a module or of a data set stays as it is."""
         file = place.file(value)
-        return value if file is None else f"{folder / file}{value.removeprefix(file)}"
+        named = place.what == "dataset" and not place.is_there(folder / value)
+        return value if file is None or named else f"{folder / file}{value.removeprefix(file)}"
 
     policies = {name: _policy(policy, folder) for name, policy in spec.policies.items()}
     return replace(_moved(spec, from_folder), policies=policies)
@@ -49,9 +50,9 @@ def _with_kind(node: Any, folders: Sequence[Path]) -> Any:
 
 def _found(place: Place, value: str, folders: Sequence[Path]) -> str:
     file = place.file(value)
-    if file is None or Path(file).is_absolute() or Path(file).is_file():
+    if file is None or Path(file).is_absolute() or place.is_there(Path(file)):
         return value
-    there = next((folder / file for folder in folders if (folder / file).is_file()), None)
+    there = next((folder / file for folder in folders if place.is_there(folder / file)), None)
     return value if there is None else f"{there}{value.removeprefix(file)}"
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from headrace.services.prompts import PromptError, PromptText, encode
+from headrace.services.prompts import PromptError, PromptText, encode, is_ids
 
 NOBODY = -1
 """Policy and version of a token that no policy made."""
@@ -73,7 +73,7 @@ def prompts_of(made: Any) -> list[Prompt]:
 def tokens_of(prompt: Prompt, tokenizer: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Ids int32 [T], policies int8 [T] and versions int32 [T] of a prompt. Raises PromptError."""
     parts = prompt.prompt
-    if isinstance(parts, str) or (len(parts) > 0 and all(isinstance(part, dict) for part in parts)):
+    if isinstance(parts, str) or is_ids(parts) or (parts and all(isinstance(part, dict) for part in parts)):
         return _unmade(encode(parts, tokenizer))  # type: ignore[arg-type]
     encoded = [_part(part, tokenizer) for part in parts]
     if not sum(len(ids) for ids, _, _ in encoded):

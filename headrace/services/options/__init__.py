@@ -5,7 +5,16 @@ A union is keyed on `kind`, and a bare string stands for `{kind: <string>}` with
 """
 
 from headrace.services.options.between import BranchOptions, JoinOptions
-from headrace.services.options.data import CopyData, Dataset, JsonlData, ReasoningGymData
+from headrace.services.options.data import (
+    CopyData,
+    Dataset,
+    FileData,
+    HuggingFaceData,
+    JsonlData,
+    ParquetData,
+    ReasoningGymData,
+    Written,
+)
 from headrace.services.options.eval import EvalOptions
 from headrace.services.options.judge import JudgeOptions
 from headrace.services.options.nodes import (
@@ -31,6 +40,7 @@ from headrace.services.options.queue import QueueOptions
 from headrace.services.options.rows import RowFilterOptions, SinkOptions, TransformOptions
 from headrace.services.options.verifiers import (
     CopyVerifier,
+    MathVerifyVerifier,
     PythonVerifier,
     ReasoningGymVerifier,
     Verifier,
@@ -44,13 +54,17 @@ __all__ = [
     "CriticOptions",
     "Dataset",
     "EvalOptions",
+    "FileData",
     "GreedyOptions",
+    "HuggingFaceData",
     "JoinOptions",
     "JsonlData",
     "JudgeOptions",
     "LoraOptions",
+    "MathVerifyVerifier",
     "OpenaiOptions",
     "OptimizerOptions",
+    "ParquetData",
     "Placed",
     "PolicyOptions",
     "PythonVerifier",
@@ -70,4 +84,5 @@ __all__ = [
     "TransformOptions",
     "Verifier",
     "VllmOptions",
+    "Written",
 ]

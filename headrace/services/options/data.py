@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from headrace.algorithms.bounds import Count
-from headrace.algorithms.by_path import FilePath
+from headrace.algorithms.by_path import DatasetPath, FilePath
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,17 +49,61 @@ class ReasoningGymData:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class JsonlData:
-    """One prompt a line: an object with `prompt` (text, or chat messages); the rest goes to the verifier."""
+class Written:
+    """Prompts that somebody wrote down, each with what goes to the verifier."""
 
-    kind: Literal["jsonl"] = "jsonl"
-    path: FilePath
-    """The file."""
+    prompt_key: str = "prompt"
+    """Key of the prompt: text, chat messages, or token ids."""
+    chat: bool = False
+    """Ask text as a user's message, through the model's chat template."""
+    system_prompt: str | None = None
+    """System message put before each prompt; text is then a user's message. None: none."""
     domain_key: str = "domain"
     """Key of a prompt's domain, for samplers that choose by it: numbers from the lowest up, names as they
     first come, the first being level 0."""
     pass_rate_key: str = "pass_rate"
     """Key of a prompt's pass rate under the initial policy, from 0 to 1, for what goes by a profile."""
 
+    @property
+    def is_chat(self) -> bool:
+        """Whether text becomes messages."""
+        return self.chat or self.system_prompt is not None
 
-Dataset = CopyData | ReasoningGymData | JsonlData
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JsonlData(Written):
+    """One prompt a line: an object with the prompt under a key; the rest goes to the verifier."""
+
+    kind: Literal["jsonl"] = "jsonl"
+    path: FilePath
+    """The file."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParquetData(Written):
+    """One prompt a row of a Parquet file, read a row group at a time; the rest goes to the verifier."""
+
+    kind: Literal["parquet"] = "parquet"
+    path: FilePath
+    """The file."""
+    columns: tuple[str, ...] = ()
+    """Columns that go to the verifier beside the prompt; none: all."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HuggingFaceData(Written):
+    """One prompt a row of a data set of the `datasets` package; the rest goes to the verifier."""
+
+    kind: Literal["datasets"] = "datasets"
+    path: DatasetPath
+    """A folder made by save_to_disk, a folder of data files, or the name of one in the local cache."""
+    split: str | None = None
+    """Split; None: the only one, or train."""
+    subset: str | None = None
+    """Configuration, where there are several; None: the only one."""
+    columns: tuple[str, ...] = ()
+    """Columns that go to the verifier beside the prompt; none: all."""
+
+
+FileData = JsonlData | ParquetData | HuggingFaceData
+Dataset = CopyData | ReasoningGymData | FileData

@@ -40,4 +40,17 @@ class PythonVerifier:
     """Seconds one answer may take; beyond, the verifier's process is replaced and the row is invalid."""
 
 
-Verifier = CopyVerifier | ReasoningGymVerifier | PythonVerifier
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MathVerifyVerifier:
+    """1 for an answer that the `math-verify` package finds equal to the data's, else 0; reports `parsed`."""
+
+    kind: Literal["math_verify"] = "math_verify"
+    answer_key: str = "answer"
+    """Key of the right answer in the data's entry: LaTeX or an expression, what stands after a last ####."""
+    timeout_s: Positive = 10.0
+    """Seconds one answer may take; beyond, the verifier's process is replaced and the row is invalid."""
+    format_weight: Share = 0.0
+    """Part of the reward given for an answer in which there is an expression at all, from 0 to 1."""
+
+
+Verifier = CopyVerifier | ReasoningGymVerifier | MathVerifyVerifier | PythonVerifier

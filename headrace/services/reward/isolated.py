@@ -7,7 +7,7 @@ from typing import Any
 
 from headrace.services.isolation.errors import Died, Raised, TookTooLong, Unusable
 from headrace.services.isolation.process import Isolated
-from headrace.services.options import PythonVerifier, ReasoningGymVerifier
+from headrace.services.options import MathVerifyVerifier, PythonVerifier, ReasoningGymVerifier
 from headrace.services.reward.verifiers import from_plain, make, to_plain
 from headrace.services.verdicts.errors import VerdictRefused, VerifierDied, VerifierRaised, VerifierUnusable
 from headrace.services.verdicts.verdict import Invalid, Score, Verdict
@@ -22,7 +22,10 @@ class IsolatedVerifier:
     """
 
     def __init__(
-        self, options: ReasoningGymVerifier | PythonVerifier, *, log_file: Path | None = None
+        self,
+        options: ReasoningGymVerifier | MathVerifyVerifier | PythonVerifier,
+        *,
+        log_file: Path | None = None,
     ) -> None:
         """`log_file` takes what the verifier prints; None: this process's stderr does."""
         self._process = Isolated(

@@ -28,6 +28,8 @@ def test_inherited_keys_come_first_and_required_ones_are_known() -> None:
 
 
 def test_a_type_is_named_as_yaml_has_it() -> None:
-    assert type_name(keys(options.SourceOptions)["dataset"].type) == "copy | reasoning_gym | jsonl"
+    assert type_name(keys(options.SourceOptions)["dataset"].type) == (
+        "copy | reasoning_gym | jsonl | parquet | datasets"
+    )
     assert type_name(keys(options.OptimizerOptions)["betas"].type) == "list of 2"
     assert type_name(keys(options.SourceOptions)["epochs"].type) == "whole number at least 1 | null"

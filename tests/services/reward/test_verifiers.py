@@ -114,5 +114,7 @@ def test_options_travel_to_another_process(options: CopyVerifier) -> None:
 
 
 def test_an_unknown_kind_is_refused() -> None:
-    with pytest.raises(VerifierUnusable, match="no verifier 'magic'; there are copy, reasoning_gym, python"):
+    with pytest.raises(
+        VerifierUnusable, match="no verifier 'magic'; there are copy, reasoning_gym, math_verify, python"
+    ):
         from_plain({"kind": "magic"})

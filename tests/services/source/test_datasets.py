@@ -71,8 +71,11 @@ def test_jsonl_gives_prompts_to_the_model_and_the_rest_to_the_verifier(tmp_path:
     ("line", "named"),
     [
         ("{", r"data\.jsonl:2: not a line of JSON"),
-        ('{"question": "?"}', r"data\.jsonl:2: each line must be an object with the key `prompt`"),
-        ('{"prompt": 3}', r"data\.jsonl:2: `prompt` must be text, or a list of messages .* got 3"),
+        (
+            '{"question": "?"}',
+            r"data\.jsonl:2: there is no key `prompt`; it has question: set dataset.prompt_key",
+        ),
+        ('{"prompt": 3}', r"data\.jsonl:2: `prompt` must be text, a list of messages .* got 3"),
         ('{"prompt": [{"role": "user"}]}', r"data\.jsonl:2: `prompt` must be text"),
         ('{"prompt": ""}', r"data\.jsonl:2: `prompt` must be text"),
     ],
@@ -128,7 +131,7 @@ def test_jsonl_tells_domains_and_pass_rates_where_every_line_has_them(tmp_path: 
 @pytest.mark.parametrize(
     ("entries", "named"),
     [
-        (({"domain": 1}, {}), "entry 1: `domain` is None, other lines have a number or a text there"),
+        (({"domain": 1}, {}), "entry 1: `domain` is None, other entries have a number or a text there"),
         (({"pass_rate": 1.5},), "entry 0: `pass_rate` is 1.5; a pass rate is a number from 0 to 1"),
         (({"pass_rate": "high"},), "entry 0: `pass_rate` is 'high'; a pass rate is a number from 0 to 1"),
     ],

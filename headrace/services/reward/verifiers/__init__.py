@@ -4,20 +4,22 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any
 
-from headrace.services.options import CopyVerifier, PythonVerifier, ReasoningGymVerifier
+from headrace.services.options import CopyVerifier, MathVerifyVerifier, PythonVerifier, ReasoningGymVerifier
 from headrace.services.reward.verifiers.base import Verifier
 from headrace.services.reward.verifiers.copy import Copy
+from headrace.services.reward.verifiers.math_verify import MathVerify
 from headrace.services.reward.verifiers.python import PythonFunction
 from headrace.services.reward.verifiers.reasoning_gym import ReasoningGym
 from headrace.services.verdicts.errors import VerifierUnusable
 
 __all__ = ["VERIFIERS", "Verifier", "from_plain", "make", "to_plain"]
 
-VerifierOptions = CopyVerifier | ReasoningGymVerifier | PythonVerifier
+VerifierOptions = CopyVerifier | ReasoningGymVerifier | MathVerifyVerifier | PythonVerifier
 
 VERIFIERS: dict[str, tuple[type[Any], Callable[[Any], Verifier]]] = {
     "copy": (CopyVerifier, Copy),
     "reasoning_gym": (ReasoningGymVerifier, ReasoningGym),
+    "math_verify": (MathVerifyVerifier, MathVerify),
     "python": (PythonVerifier, PythonFunction),
 }
 """The options' class and the verifier made of them."""
