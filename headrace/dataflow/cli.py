@@ -1,4 +1,5 @@
-"""The command line: `headrace init | run | check | plan | draw | keys | schema | report | queue`.
+"""The command line: `headrace init | run | check | plan | draw | keys | schema | report | queue`, and, of a
+live run, `ps | scale | restart | set | stop | logs`.
 
 Exit codes: 0 the command did what was asked, 1 the run failed, 2 refused before anything started,
 130 interrupted. Whatever takes time to import is imported by the command that needs it.
@@ -14,6 +15,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headrace import __version__
+from headrace.dataflow.control.commands import COMMANDS
+from headrace.dataflow.control.door import AskRefused
 from headrace.dataflow.language.problems import GraphError, Problem, errors
 from headrace.dataflow.language.start import StartError
 from headrace.dataflow.record.rundir import RunDirError
@@ -271,13 +274,17 @@ def queue(
         typer.echo(file)
 
 
+for name, command in COMMANDS.items():
+    app.command(name)(command)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command line and returns its exit code; what a user did wrong is told in plain text."""
     try:
         app(args=arguments)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0
-    except (GraphError, RunDirError, StartError) as error:
+    except (GraphError, RunDirError, StartError, AskRefused) as error:
         print(error, file=sys.stderr)
         return REFUSED
     return 0

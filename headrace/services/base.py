@@ -98,6 +98,10 @@ class Context:
     def log_file(self) -> Path:
         return log_file(self.run_dir, self.replica)
 
+    def changed_state(self, old: str, new: str, reason: str) -> None:
+        """Told of each step of a replica's life."""
+        self.report.event("state", old=old, new=new, reason=reason)
+
     @property
     def checkpoint_folder(self) -> Path:
         return self.checkpoints or self.run_dir / "checkpoints"

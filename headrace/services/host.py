@@ -15,6 +15,7 @@ from headrace.algorithms.by_path import find
 from headrace.services.base import Bridge, Context, Flow, Loop, Service, log_file
 from headrace.services.errors import NoWayOn, ReplicaFailed, TrainingError, describe, first_error
 from headrace.services.kinds import kind_of
+from headrace.services.lifecycle import Lifecycle, State
 from headrace.services.options import PolicyOptions, TransformOptions
 from headrace.services.replica import Replica
 from headrace.services.report import QueueReport
@@ -124,11 +125,16 @@ class Hosted:
 
 async def _lead(service: Loop, context: Context) -> None:
     """Runs a service that leads its own loop."""
+    lifecycle = Lifecycle(context.changed_state)
     try:
-        await service.setup(context)
-        await service.run()
+        with lifecycle.failing():
+            lifecycle.to(State.LOADING)
+            await service.setup(context)
+            lifecycle.to(State.READY)
+            await service.run()
     finally:
         await service.close()
+    lifecycle.to(State.STOPPED)
 
 
 def _context(a: Assignment, client: Client, report: QueueReport) -> Context:

@@ -7,10 +7,12 @@ READY means that real output can be produced at confirmed weights, not that a pr
 replica is a new one: it starts at STARTING.
 """
 
-from collections.abc import Callable
+from asyncio import CancelledError
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 
-from headrace.services.errors import LifecycleError
+from headrace.services.errors import LifecycleError, describe, first_error
 
 
 class State(StrEnum):
@@ -48,6 +50,18 @@ class Lifecycle:
             raise LifecycleError(f"no edge from {self.state} to {state}; from here: {allowed}")
         old, self.state = self.state, state
         self._on_change(old, state, reason)
+
+    @contextmanager
+    def failing(self) -> Iterator[None]:
+        """What is raised in the block ends it: STOPPED where it was cancelled, else FAILED with the cause."""
+        try:
+            yield
+        except CancelledError:
+            self.to(State.STOPPED, "cancelled")
+            raise
+        except Exception as error:
+            self.to(State.FAILED, describe(first_error(error)))
+            raise
 
     @property
     def ended(self) -> bool:

@@ -16,7 +16,7 @@ import numpy as np
 
 from headrace.services.base import Context, Output, Producer, Service, Weighted
 from headrace.services.clock import ActivityClock
-from headrace.services.errors import ReplicaFailed, ServiceError, WeightsGone, describe, first_error
+from headrace.services.errors import ReplicaFailed, ServiceError, WeightsGone, describe
 from headrace.services.halving import on_held
 from headrace.services.lifecycle import Lifecycle, State
 from headrace.services.transforms import Transforms
@@ -44,7 +44,7 @@ class Replica:
     """Drives `service` until it is drained, cancelled or has to give up."""
 
     def __init__(self, service: Service, context: Context, weights: WeightStore) -> None:
-        self.lifecycle = Lifecycle(self._changed_state)
+        self.lifecycle = Lifecycle(context.changed_state)
         self.clock = ActivityClock()
         self._service = service
         self._context = context
@@ -55,19 +55,11 @@ class Replica:
         self._turn = asyncio.Event()
         """Set when a waiting lease has to be asked for anew: other version, more room, or draining."""
 
-    def _changed_state(self, old: State, new: State, reason: str) -> None:
-        self._context.report.event("state", old=old, new=new, reason=reason)
-
     async def run(self) -> None:
         """Returns once drained or out of data; raises what made it give up, in a group where tasks did."""
         try:
-            await self._run()
-        except asyncio.CancelledError:
-            self.lifecycle.to(State.STOPPED, "cancelled")
-            raise
-        except Exception as error:
-            self.lifecycle.to(State.FAILED, describe(first_error(error)))
-            raise
+            with self.lifecycle.failing():
+                await self._run()
         finally:
             self.report_activity()
             await self._service.close()

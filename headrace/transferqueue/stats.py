@@ -39,6 +39,9 @@ class TableStats:
     """Next step to commit."""
     staleness: float
     """The knob as it is now."""
+    bound: float
+    """The most staleness, in whole steps, that any row of the table may be trained at: of those begun now,
+    and of those begun under another knob."""
     consumed_units: int
     """Units of committed steps and of the step in training, short steps in full."""
     outstanding_units: int

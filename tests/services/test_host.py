@@ -146,7 +146,8 @@ async def test_a_stopped_loop_closes_and_its_last_record_is_told(
         await asyncio.gather(replica.stop(), replica.stop())
         await running
         told = await client.lease("observe", 100, timeout_s=5.0)
-        assert list(told.rows["kind"]) == ["closed_in_order"]
+        assert list(told.rows["kind"]) == ["state", "state", "state", "closed_in_order"]
+        assert [body["new"] for body in told.rows["body"][:3]] == ["loading", "ready", "stopped"]
         assert (await client.stats()).clients == 1
 
 

@@ -10,7 +10,7 @@ Anything but metrics is an event. Whatever else shows a run (terminal, report, d
 records and may die alone.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -95,14 +95,14 @@ def details(body: Mapping[str, Any]) -> str:
 
 
 class Telemetry:
-    """Writes records to the run's files and hands each to `watch`, such as the progress in the terminal."""
+    """Writes records to the run's files and hands each to all of `watch`, such as the terminal's progress."""
 
     def __init__(
         self,
         run: RunDir,
         speakers: Speakers | None = None,
         *,
-        watch: Callable[[Record], None] | None = None,
+        watch: Sequence[Callable[[Record], None]] = (),
     ) -> None:
         """`speakers`: None where no step of the records is to be named by its policy."""
         self._speakers = speakers or Speakers()
@@ -114,8 +114,8 @@ class Telemetry:
         record = self._speakers.named(record)
         file = self._events if record.is_event else self._metrics
         file.write(line(record))
-        if self._watch is not None:
-            self._watch(record)
+        for watch in self._watch:
+            watch(record)
 
     def close(self) -> None:
         self._metrics.close()

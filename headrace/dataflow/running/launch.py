@@ -21,6 +21,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+from headrace.dataflow.control.board import Board
+from headrace.dataflow.control.server import serving
 from headrace.dataflow.language.parse import to_yaml
 from headrace.dataflow.language.rooted import rooted
 from headrace.dataflow.language.spec import GraphSpec
@@ -36,6 +38,7 @@ from headrace.dataflow.record.telemetry import QUEUE, RUN_ENDED, RUN_STARTED, Sp
 from headrace.dataflow.running.assignments import Places, Start, assignments
 from headrace.dataflow.running.interrupts import Interrupts
 from headrace.dataflow.running.kept_queue import KeptQueue
+from headrace.dataflow.running.live import Live
 from headrace.dataflow.running.locks import Held, held
 from headrace.dataflow.running.needs import AWAITED, NEEDLESS, Needs
 from headrace.dataflow.running.observe import DirectReport, drain, observe
@@ -106,19 +109,23 @@ def _record(spec: GraphSpec, run: RunDir) -> Outcome:
     run.plan.write_text(json.dumps(planned.to_json(), indent=1))
     speakers = Speakers.of(spec)
     steps = {policy: spec.steps_of(trainer) for trainer, policy in speakers.trainers.items()}
-    with Progress(steps) as progress, Telemetry(run, speakers, watch=progress.take) as telemetry:
-        outcome = asyncio.run(_run(spec, planned, run, telemetry))
+    board = Board()
+    with (
+        Progress(steps) as progress,
+        Telemetry(run, speakers, watch=(progress.take, board.take)) as telemetry,
+    ):
+        outcome = asyncio.run(_run(spec, planned, run, telemetry, board))
     figures = summary(run.path)
     run.summary.write_text(json.dumps(figures, indent=1))
     print(closing(figures, write_html(run.path)))
     return outcome
 
 
-async def _run(spec: GraphSpec, planned: Plan, run: RunDir, telemetry: Telemetry) -> Outcome:
+async def _run(spec: GraphSpec, planned: Plan, run: RunDir, telemetry: Telemetry, board: Board) -> Outcome:
     report = DirectReport(telemetry)
     with Interrupts() as interrupts:
         try:
-            outcome = await _up(Launch(spec, planned, run, report, interrupts, telemetry))
+            outcome = await _up(Launch(spec, planned, run, report, interrupts, telemetry, board))
         except asyncio.CancelledError:
             if not interrupts.count:
                 raise
@@ -163,6 +170,31 @@ async def _observed(client: Client, telemetry: Telemetry) -> AsyncIterator[async
         await asyncio.gather(observing, return_exceptions=True)
 
 
+class Kept:
+    """The tasks of a launch's replicas; there may come to be more."""
+
+    def __init__(self) -> None:
+        self.tasks: dict[asyncio.Task[None], Assignment] = {}
+        self._grown = asyncio.Event()
+        self._said: set[asyncio.Task[Any]] = set()
+
+    def add(self, task: asyncio.Task[None], told: Assignment) -> None:
+        self.tasks[task] = told
+        self._grown.set()
+
+    async def ended(self, *others: asyncio.Task[Any]) -> set[asyncio.Task[Any]]:
+        """Waits for the next of these, or of `others`, to end; each is given once. None where more came."""
+        grown = asyncio.create_task(self._grown.wait())
+        watched = {*self.tasks, *others} - self._said
+        try:
+            done, _ = await asyncio.wait({*watched, grown}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            grown.cancel()
+        self._grown.clear()
+        self._said |= done
+        return done - {grown}
+
+
 class Launch:
     """One launch of a run."""
 
@@ -174,8 +206,10 @@ class Launch:
         report: DirectReport,
         interrupts: Interrupts,
         telemetry: Telemetry,
+        board: Board,
     ) -> None:
         self.telemetry = telemetry
+        self._board = board
         self._spec = spec
         self._planned = planned
         self._run = run
@@ -215,14 +249,31 @@ class Launch:
         supervisor = Supervisor(
             ground.runtime, ground.client, self._report, max_restarts=self._spec.max_restarts
         )
+        kept = Kept()
+        keep = partial(self._keep, supervisor, kept, ground.client)
+        live = Live(
+            self._spec,
+            told,
+            board=self._board,
+            supervisor=supervisor,
+            client=ground.client,
+            report=self._report,
+            keep=keep,
+            stop=self._interrupts.asked.set,
+        )
         try:
-            kept = {supervisor.keep(a, again=self._again(a, ground.client)): a for a in told}
-            awaited = {a.node: task for task, a in kept.items() if a.kind in AWAITED}
-            outcome = await self._until_over(kept, needs.follow(awaited, supervisor), ground)
+            for assignment in told:
+                keep(assignment)
+            awaited = {a.node: task for task, a in kept.tasks.items() if a.kind in AWAITED}
+            async with serving(live, self._run.path):
+                outcome = await self._until_over(kept, needs.follow(awaited, supervisor), ground)
         finally:
             await supervisor.stop()
         await self._settle(ground)
         return outcome
+
+    def _keep(self, supervisor: Supervisor, kept: "Kept", client: Client, assignment: Assignment) -> None:
+        kept.add(supervisor.keep(assignment, again=self._again(assignment, client)), assignment)
 
     def _needs(self, places: Places, client: Client) -> Needs:
         tables = {name: str(leased_table(self._spec, name)) for name in self._spec.of_kind("trainer")}
@@ -289,16 +340,13 @@ class Launch:
     def _checkpoints(self, policy: str) -> Path:
         return self._run.checkpoints_of(policy, alone=len(self._spec.of_kind("trainer")) == 1)
 
-    async def _until_over(
-        self, kept: dict[asyncio.Task[None], Assignment], follow: Coroutine[Any, Any, None], ground: Ground
-    ) -> Outcome:
+    async def _until_over(self, kept: "Kept", follow: Coroutine[Any, Any, None], ground: Ground) -> Outcome:
         """Waits for the trainers' end, or for what ends the run before; `follow` goes along with it."""
         died = asyncio.create_task(ground.queue.over())
         asked = asyncio.create_task(self._interrupts.asked.wait())
         following = asyncio.create_task(follow)
         self._interrupts.patient = True
         done: set[asyncio.Task[Any]] = set()
-        pending: set[asyncio.Task[Any]] = {*kept, died, ground.observing, asked, following}
         try:
             while True:
                 if died in done:
@@ -307,11 +355,11 @@ class Launch:
                     return _gone("telemetry", ground.observing)
                 if following in done:
                     await following
-                if outcome := _outcome(done, kept):
+                if outcome := _outcome(done, kept.tasks):
                     return outcome
                 if asked in done:
                     return Outcome(status="interrupted")
-                done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+                done = await kept.ended(died, ground.observing, asked, following)
         finally:
             for task in (died, asked, following):
                 task.cancel()

@@ -13,8 +13,9 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 
-from headrace.dataflow.running.runtimes.base import Handle, ReplicaDied, Runtime
+from headrace.dataflow.running.runtimes.base import ReplicaDied, ReplicaHandle, Runtime
 from headrace.services.base import Report
 from headrace.services.errors import NoWayOn, ReplicaFailed
 from headrace.services.host import Assignment
@@ -58,9 +59,10 @@ class Supervisor:
         self._report = report
         self._max_restarts = max_restarts
         self._kept: dict[str, asyncio.Task[None]] = {}
-        self._handles: dict[str, Handle] = {}
+        self._handles: dict[str, ReplicaHandle] = {}
         self._left: Counter[str] = Counter()
         self._retired: set[str] = set()
+        self._leaving: set[str] = set()
         self._stopping = False
 
     def keep(self, assignment: Assignment, *, again: Again = the_same) -> asyncio.Task[None]:
@@ -76,10 +78,34 @@ class Supervisor:
     async def retire(self, node: str, reason: str) -> None:
         """Stops the replicas of a role that the run goes on without; the tasks of `keep` end, none raises."""
         self._retired.add(node)
-        replicas = [name for name, task in self._kept.items() if _node(name) == node and not task.done()]
+        replicas = self.replicas(node)
         await self._end(replicas)
         for replica in replicas:
             self._report.event("retired", replica=replica, reason=reason)
+
+    def replicas(self, node: str) -> list[str]:
+        """Those of a role that are kept, by index."""
+        kept = [name for name, task in self._kept.items() if _node(name) == node and not task.done()]
+        return sorted(kept, key=_index)
+
+    async def drain(self, replica: str, reason: str, *, timeout_s: float) -> None:
+        """Lets a replica finish what it holds, and ends it; after the time it hands the rest back.
+
+        The run goes on without it; the task of its `keep` ends, and does not raise.
+        """
+        self._leaving.add(replica)
+        task = self._kept[replica]
+        try:
+            if (handle := self._handles.get(replica)) is not None:
+                with suppress(ReplicaFailed, ReplicaDied):
+                    await handle.drain()
+                await asyncio.wait({task}, timeout=timeout_s)
+            if not task.done():
+                await self._end([replica])
+        finally:
+            self._leaving.discard(replica)
+        self._left[_node(replica)] -= 1
+        self._report.event("drained", replica=replica, reason=reason)
 
     async def stop(self) -> None:
         """Stops every replica; what they hold goes back to the queue. Those being started are not."""
@@ -102,7 +128,8 @@ class Supervisor:
         await asyncio.gather(*(self._kept[replica] for replica in replicas), return_exceptions=True)
 
     def _is_ending(self, assignment: Assignment) -> bool:
-        return self._stopping or assignment.node in self._retired
+        gone = assignment.node in self._retired or assignment.replica in self._leaving
+        return self._stopping or gone
 
     async def _keep(self, assignment: Assignment, again: Again) -> None:
         failures = restarts = 0
@@ -163,3 +190,7 @@ class Supervisor:
 
 def _node(replica: str) -> str:
     return replica.rpartition("/")[0]
+
+
+def _index(replica: str) -> int:
+    return int(replica.rpartition("/")[2])

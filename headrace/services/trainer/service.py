@@ -78,6 +78,7 @@ class Trainer:
             when_used_up=self._options.when_used_up,
         )
         self._committed = self._saved = context.flow.first_step
+        self._bound = staleness_limit(context.flow.staleness)
         self._transforms = await self._run(Transforms, context.transforms)
         await self._run(self._load)
         await self._publish(self._committed, await self._write_weights(self._committed))
@@ -137,14 +138,19 @@ class Trainer:
                 taken = []
                 ledger.add(judged)
                 await learning
-        limit = staleness_limit(self._context.flow.staleness)
-        if ledger.staleness_max > limit:
-            raise TrainingError(
-                f"step {step}: a sample of staleness {ledger.staleness_max} was handed out, "
-                f"the bound is {limit:g}"
-            )
+        await self._check_staleness(ledger)
         self._finishing = asyncio.ensure_future(self._finish(ledger, started))
         await asyncio.shield(self._finishing)
+
+    async def _check_staleness(self, ledger: Ledger) -> None:
+        """The knob may be another than at the start; the queue knows the bounds of the rows that it has."""
+        if ledger.staleness_max > self._bound:
+            self._bound = (await self._context.client.stats()).tables[self._context.flow.table].bound
+        if ledger.staleness_max > self._bound:
+            raise TrainingError(
+                f"step {ledger.step}: a sample of staleness {ledger.staleness_max} was handed out, "
+                f"the bound is {self._bound:g}"
+            )
 
     def _is_frozen(self, step: int) -> bool:
         return any(first <= step < thaw for first, thaw in self._context.policy.freeze)
@@ -275,7 +281,7 @@ class Trainer:
     ) -> None:
         """The metrics of a step, under the number of the version that it started from."""
         metrics = {
-            **ledger.metrics(staleness_limit(self._context.flow.staleness)),
+            **ledger.metrics(self._bound),
             **queue_metrics(table),
             **intake_metrics(self._intake),
             **update_metrics(results, of="critic" if self._algorithm.trains_values else "actor"),

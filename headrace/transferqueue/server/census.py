@@ -3,6 +3,7 @@
 from collections import Counter
 
 from headrace.transferqueue.state.parking import parked_for, parked_rows
+from headrace.transferqueue.state.staleness import INFINITE
 from headrace.transferqueue.state.table import Table
 from headrace.transferqueue.stats import TableStats, TaskStats
 
@@ -22,6 +23,7 @@ def table_stats(table: Table, now: float) -> TableStats:
         ended=table.ended,
         step=ledger.step,
         staleness=table.spec.staleness if window is None else window.staleness,
+        bound=_bound(table),
         consumed_units=0 if window is None else window.consumed,
         outstanding_units=0 if window is None else window.outstanding,
         created=ledger.created,
@@ -40,6 +42,13 @@ def table_stats(table: Table, now: float) -> TableStats:
         dispatched_length_mean=_mean(ledger.dispatched_lengths),
         trained_length_mean=_mean(ledger.trained_lengths),
     )
+
+
+def _bound(table: Table) -> float:
+    if table.window is None:
+        return INFINITE
+    begun = (row.unit.slack for row in table.shelf.rows.values() if row.version >= 0 and not row.consumed)
+    return max([table.window.slack, *begun])
 
 
 def _live_staleness(table: Table) -> tuple[dict[int, int], dict[int, int]]:

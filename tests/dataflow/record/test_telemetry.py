@@ -16,7 +16,7 @@ def test_records_go_to_the_file_of_their_kind_and_to_the_watcher(tmp_path: Path)
         record("answers/1", "metrics", busy=0.25),
         record("answers/1", "state", old="loading", new="ready"),
     ]
-    with Telemetry(run, watch=seen.append) as telemetry:
+    with Telemetry(run, watch=[seen.append]) as telemetry:
         for one in records:
             telemetry.take(one)
     assert read_jsonl(run.metrics).records == [
@@ -47,7 +47,7 @@ def test_a_step_names_its_policy_and_scores_name_their_version(tmp_path: Path) -
     run = RunDir.create("sort", tmp_path / "out")
     speakers = Speakers(trainers={"learn": "actor"}, evals={"held_out": "actor"})
     seen: list[Record] = []
-    with Telemetry(run, speakers, watch=seen.append) as telemetry:
+    with Telemetry(run, speakers, watch=[seen.append]) as telemetry:
         telemetry.take(record("learn/0", "metrics", step=3, loss=0.5))
         telemetry.take(record("held_out/0", "metrics", step=4, **{"eval/held_out/reward": 0.25}))
         telemetry.take(record("held_out/0", "metrics", busy=0.5))

@@ -73,7 +73,12 @@ def test_a_run_completes_and_its_directory_holds_everything(
     assert (ended["status"], ended["cause"]) == ("completed", "")
     (table,) = events(tmp_path, "queue")
     assert (table["trained"], table["duplicated"], table["lost"], table["violations"]) == (12, 0, 0, 0)
-    assert {e["source"] for e in events(tmp_path, "state")} == {"answers/0", "scores/0"}
+    assert {e["source"] for e in events(tmp_path, "state")} == {
+        "prompts/0",
+        "answers/0",
+        "scores/0",
+        "learn/0",
+    }
     out = capsys.readouterr()
     assert "completed: 3 steps" in out.out and "Writing model shards" not in out.err
 

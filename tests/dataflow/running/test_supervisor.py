@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from headrace.dataflow.running import supervisor as supervision
-from headrace.dataflow.running.runtimes.base import Handle, ReplicaDied
+from headrace.dataflow.running.runtimes.base import ReplicaDied, ReplicaHandle
 from headrace.dataflow.running.supervisor import NotAgain, RoleLost, Supervisor, backoff_s
 from headrace.services.errors import NoWayOn, ReplicaFailed
 from headrace.services.host import Assignment
@@ -32,7 +32,7 @@ class Lives:
         self.diary = diary
         self.lives = {name.replace("_", "/"): iter(ends) for name, ends in lives.items()}
 
-    async def start(self, assignment: Assignment) -> Handle:
+    async def start(self, assignment: Assignment) -> ReplicaHandle:
         self.diary.append(f"start {assignment.replica}")
         end = next(self.lives[assignment.replica])
         if end == NEVER_STARTS:
@@ -57,9 +57,20 @@ class Life:
         if self.end is not None:
             await self.stopped.wait()
 
+    async def drain(self) -> None:
+        self.diary.append(f"drain {self.name}")
+        self.stopped.set()
+
     async def stop(self, timeout_s: float) -> None:
         self.diary.append(f"stop {self.name}")
         self.stopped.set()
+
+
+class Busy(Life):
+    """Does not come to the end of what it holds."""
+
+    async def drain(self) -> None:
+        self.diary.append(f"drain {self.name}")
 
 
 class Stubborn(Life):
@@ -230,6 +241,42 @@ async def test_a_role_that_is_retired_ends_and_the_others_go_on(diary: list[str]
     await kept.stop()
     assert other.exception() is None
     assert diary[6:] == ["stop scores/0"]
+
+
+@pytest.mark.parametrize(("way", "stops"), [(GOES_ON, []), (Busy, ["stop answers/1"])])
+async def test_a_drained_replica_ends_and_the_rest_of_its_role_goes_on(
+    diary: list[str], way: Any, stops: list[str]
+) -> None:
+    kept, report = supervisor(diary, answers_0=[GOES_ON], answers_1=[way], scores_0=[GOES_ON])
+    first, second = kept.keep(assignment()), kept.keep(assignment(index=1))
+    kept.keep(assignment(node="scores"))
+    await asyncio.sleep(0)
+    assert kept.replicas("answers") == ["answers/0", "answers/1"]
+    await kept.drain("answers/1", "scaled to 1", timeout_s=0.0 if stops else 60.0)
+    assert (first.done(), second.done(), second.exception()) == (False, True, None)
+    assert kept.replicas("answers") == ["answers/0"]
+    assert diary[3:] == ["drain answers/1", *stops]
+    assert report.of("drained") == [{"replica": "answers/1", "reason": "scaled to 1"}]
+    await kept.stop()
+
+
+async def test_a_replica_that_dies_while_it_drains_is_not_started_again(diary: list[str]) -> None:
+    kept, report = supervisor(diary, answers_0=[FailsWhenStopped])
+    task = kept.keep(assignment())
+    await asyncio.sleep(0)
+    await kept.drain("answers/0", "restarted", timeout_s=60.0)
+    assert task.exception() is None
+    assert diary == ["start answers/0", "drain answers/0", "evict answers/0"]
+    assert [detail["reason"] for detail in report.of("failed")] == [str(FAILED)]
+
+
+async def test_a_role_is_lost_with_the_last_of_those_that_are_left(diary: list[str]) -> None:
+    kept, _ = supervisor(diary, answers_0=[NoWayOn("the same again")], answers_1=[GOES_ON])
+    kept.keep(assignment(index=1))
+    await asyncio.sleep(0)
+    await kept.drain("answers/1", "scaled to 1", timeout_s=60.0)
+    with pytest.raises(RoleLost):
+        await kept.keep(assignment())
 
 
 async def test_a_replica_that_waits_for_its_restart_is_not_restarted_once_retired(

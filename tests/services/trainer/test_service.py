@@ -16,7 +16,7 @@ from headrace.services.data_position import DataPosition
 from headrace.services.errors import TrainingError
 from headrace.services.trainer import checkpoint
 from headrace.services.trainer.backend import NonFiniteGradientError
-from headrace.transferqueue import StepRefused
+from headrace.transferqueue import Client, Stats, StepRefused
 from tests.services.trainer.bed import SPEC, Counting, bed
 
 
@@ -89,7 +89,32 @@ async def test_data_that_ends_before_the_steps_is_an_error_with_the_way_out(
         assert backend.discarded == 1
 
 
-async def test_a_sample_beyond_the_bound_is_never_trained_on(tmp_path: Path, backend: Counting) -> None:
+async def test_a_knob_that_was_moved_binds_what_is_begun_from_then_on(
+    tmp_path: Path, backend: Counting
+) -> None:
+    async with bed(tmp_path) as b:
+        running = asyncio.create_task(b.run())
+        await b.prompts(4)
+        await b.version(after=-1)
+        await b.client.set_staleness("rows", 1.0)
+        await b.answer(4, 0)
+        await running
+        table = (await b.client.stats()).tables["rows"]
+        assert (table.step, table.bound, table.violations) == (2, 1.0, 0)
+        assert table.staleness_trained == {0: 4, 1: 4}
+
+
+async def test_a_sample_beyond_the_bound_is_never_trained_on(
+    tmp_path: Path, backend: Counting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which the queue does not hand out; so here it is made to say another bound than that it keeps."""
+    stats = Client.stats
+
+    async def bound_by_0(client: Client) -> Stats:
+        told = await stats(client)
+        return replace(told, tables={name: replace(each, bound=0.0) for name, each in told.tables.items()})
+
+    monkeypatch.setattr(Client, "stats", bound_by_0)
     async with bed(tmp_path, replace(SPEC, staleness=1.0)) as b:
         running = asyncio.create_task(b.run())
         await b.prompts(4)

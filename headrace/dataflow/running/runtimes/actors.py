@@ -24,6 +24,9 @@ class ReplicaActor:
     async def run(self) -> None:
         await self._hosted.run()
 
+    async def drain(self) -> None:
+        self._hosted.drain()
+
     async def stop(self) -> None:
         await self._hosted.stop()
 

@@ -26,7 +26,7 @@ class RuntimeUnavailable(Exception):
 
 
 class Handle(Protocol):
-    """A started replica. Its process, where it has one of its own, ends with it."""
+    """What was started: a replica, or the queue. Its process, where it has one of its own, ends with it."""
 
     pid: int
 
@@ -45,6 +45,13 @@ class Handle(Protocol):
         ...
 
 
+class ReplicaHandle(Handle, Protocol):
+    async def drain(self) -> None:
+        """Has it take nothing further; `wait` returns once what it holds is done. Without effect on one that
+        is not ready, and on a service that leads its own loop, which `stop` ends."""
+        ...
+
+
 class Runtime(Protocol):
     zmq_context: Any
     """What clients in the launcher's process connect through; None: a context of their own."""
@@ -60,7 +67,7 @@ class Runtime(Protocol):
         """
         ...
 
-    async def start(self, assignment: Assignment) -> Handle:
+    async def start(self, assignment: Assignment) -> ReplicaHandle:
         """Raises ReplicaFailed or ReplicaDied where it does not come up; cancelled, it leaves no process."""
         ...
 

@@ -26,6 +26,9 @@ class LocalHandle:
     async def wait(self) -> None:
         await asyncio.shield(self.running)
 
+    async def drain(self) -> None:
+        self._hosted.drain()
+
     async def stop(self, timeout_s: float) -> None:
         async with asyncio.timeout(timeout_s):
             await self._hosted.stop()

@@ -51,6 +51,9 @@ class RayHandle:
     async def wait(self) -> None:
         await asyncio.shield(self._running)
 
+    async def drain(self) -> None:
+        await _result(self._actor.drain.remote(), self._name)
+
     async def stop(self, timeout_s: float) -> None:
         try:
             async with asyncio.timeout(timeout_s):

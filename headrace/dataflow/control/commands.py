@@ -1,0 +1,104 @@
+"""The commands that look at and change a live run; each asks the control API of its launch."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+RunDirectory = Annotated[Path, typer.Option("--run", help="The run's directory.")]
+Why = Annotated[str, typer.Option(help="What is written beside it in events.jsonl.")]
+LATEST = Path("runs/latest")
+
+
+def ps(
+    run: RunDirectory = LATEST,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Show the replicas of a live run, its steps, and what waits in its queue."""
+    found = _control(run).get("/v1/run")
+    if as_json:
+        typer.echo(json.dumps(found))
+        return
+    from rich.console import Console
+
+    from headrace.dataflow.control.ps_text import render
+
+    Console().print(render(found))
+
+
+def scale(
+    setting: Annotated[str, typer.Argument(help="NODE=REPLICAS, e.g. answers=4.")],
+    run: RunDirectory = LATEST,
+    why: Why = "",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done.")] = False,
+) -> None:
+    """Add replicas to a service of a live run, or drain its youngest."""
+    node, replicas = _setting(setting, "answers=4")
+    try:
+        number = int(replicas)
+    except ValueError:
+        raise typer.BadParameter(f"{replicas!r} is no number of replicas") from None
+    done = _control(run).post(f"/v1/services/{node}/scale", replicas=number, dry_run=dry_run, why=why)
+    parts = [f"{label} {', '.join(done[label])}" for label in ("added", "drained") if done[label]]
+    changed = "; ".join(parts) or "nothing to change"
+    typer.echo(f"{'would be: ' * dry_run}{node} {done['before']} -> {done['after']}: {changed}")
+
+
+def restart(
+    node: Annotated[str, typer.Argument(help="A service, by the name of its node.")],
+    run: RunDirectory = LATEST,
+    why: Why = "",
+) -> None:
+    """Restart the replicas of a service of a live run, one after another, with nothing lost."""
+    done = _control(run).post(f"/v1/services/{node}/restart", why=why)
+    typer.echo(f"restarted {', '.join(done['restarted'])}")
+
+
+def set_(
+    setting: Annotated[
+        str, typer.Argument(help="staleness=VALUE, or POLICY.staleness=VALUE; inf has no bound.")
+    ],
+    run: RunDirectory = LATEST,
+    why: Why = "",
+) -> None:
+    """Move the staleness knob of a live run, for what is begun from now on."""
+    key, value = _setting(setting, "staleness=2")
+    policy, _, knob = key.rpartition(".")
+    if knob != "staleness":
+        raise typer.BadParameter(f"{key!r} cannot be set on a live run; staleness and POLICY.staleness can")
+    done = _control(run).post("/v1/staleness", staleness=value, policy=policy or None, why=why)
+    moved = ", ".join(f"{table} {bound}" for table, bound in done["moved"].items())
+    typer.echo(f"staleness: {moved or 'nothing to change'}")
+
+
+def stop(run: RunDirectory = LATEST, why: Why = "") -> None:
+    """Have a live run end with a checkpoint, from which `headrace run DIR` goes on."""
+    _control(run).post("/v1/stop", why=why)
+    typer.echo("stopping: what is held goes back to the queue, and a checkpoint is made")
+
+
+def logs(
+    replica: Annotated[str, typer.Argument(help="e.g. answers/0")],
+    run: RunDirectory = LATEST,
+    lines: Annotated[int, typer.Option(min=1, max=10_000, help="Lines from the end.")] = 100,
+) -> None:
+    """Print the end of a replica's log."""
+    node, _, index = replica.rpartition("/")
+    typer.echo(_control(run).get(f"/v1/services/{node or replica}/{index}/log", lines=lines), nl=False)
+
+
+COMMANDS = {"ps": ps, "scale": scale, "restart": restart, "set": set_, "stop": stop, "logs": logs}
+
+
+def _control(run: Path) -> Any:
+    from headrace.dataflow.control.client import Control
+
+    return Control(run)
+
+
+def _setting(text: str, example: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not (key and equals and value):
+        raise typer.BadParameter(f"got {text!r}; write it like {example}")
+    return key, value

@@ -1,0 +1,161 @@
+"""The API over a launch that remembers what it was asked."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, cast
+
+import httpx2
+import psutil
+import pytest
+
+from headrace.dataflow.control.door import Door
+from headrace.dataflow.control.server import serving
+from headrace.dataflow.record.rundir import RunDirError
+from headrace.dataflow.running.live import Asker, Live, Refusal, Scaled
+from headrace.transferqueue import ControllerUnreachable
+
+
+class Launch:
+    """Stands in for `Live`."""
+
+    def __init__(self) -> None:
+        self.asked: list[Any] = []
+
+    async def overview(self) -> dict[str, Any]:
+        raise ControllerUnreachable("no answer within 5 s")
+
+    def replicas(self) -> list[str]:
+        return ["answers/0", "answers/1"]
+
+    async def scale(self, node: str, replicas: int, asker: Asker, *, dry_run: bool = False) -> Scaled:
+        if node != "answers":
+            raise Refusal(f"no service {node!r} runs; there are answers")
+        self.asked.append((node, replicas, asker, dry_run))
+        return Scaled(node=node, before=1, after=replicas, added=["answers/1"], drained=[], done=not dry_run)
+
+    async def restart(self, node: str, asker: Asker) -> list[str]:
+        self.asked.append((node, asker))
+        return ["answers/0"]
+
+    async def set_staleness(
+        self, staleness: float, asker: Asker, *, policy: str | None = None
+    ) -> dict[str, Any]:
+        self.asked.append((staleness, policy))
+        return {"prompts": "inf"}
+
+    def stop(self, asker: Asker) -> None:
+        self.asked.append(asker)
+
+
+@pytest.fixture
+def launch() -> Launch:
+    return Launch()
+
+
+@pytest.fixture
+async def client(launch: Launch, tmp_path: Path) -> AsyncIterator[httpx2.AsyncClient]:
+    (tmp_path / "graph.yaml").touch()
+    (tmp_path / "logs").mkdir()
+    async with (
+        serving(cast(Live, launch), tmp_path) as door,
+        httpx2.AsyncClient(
+            base_url=door.url,
+            headers={"authorization": f"Bearer {door.token}", "x-headrace-who": "ann@desk"},
+        ) as client,
+    ):
+        yield client
+
+
+async def test_asks_arrive_with_who_and_why(client: httpx2.AsyncClient, launch: Launch) -> None:
+    scaled = await client.post("/v1/services/answers/scale", json={"replicas": 2, "why": "busy"})
+    assert scaled.json() == {
+        "node": "answers", "before": 1, "after": 2, "added": ["answers/1"], "drained": [], "done": True,
+    }  # fmt: skip
+    restarted = await client.post("/v1/services/answers/restart", json={})
+    assert restarted.json() == {"restarted": ["answers/0"]}
+    moved = await client.post("/v1/staleness", json={"staleness": "inf", "policy": "actor"})
+    assert moved.json() == {"moved": {"prompts": "inf"}}
+    assert (await client.post("/v1/stop", json={"why": "done"})).json() == {"stopping": True}
+    assert launch.asked == [
+        ("answers", 2, Asker(who="ann@desk", why="busy"), False),
+        ("answers", Asker(who="ann@desk")),
+        (float("inf"), "actor"),
+        Asker(who="ann@desk", why="done"),
+    ]
+
+
+async def test_every_route_asks_for_the_token(
+    client: httpx2.AsyncClient, launch: Launch, tmp_path: Path
+) -> None:
+    routes = (await client.get("/openapi.json")).json()["paths"]
+    assert len(routes) == 6
+    for headers in ({}, {"authorization": "Bearer x"}, {"authorization": "Basic x"}):
+        async with httpx2.AsyncClient(base_url=client.base_url, headers=headers) as stranger:
+            for route, methods in (*routes.items(), ("/openapi.json", ["get"])):
+                for method in methods:
+                    answer = await stranger.request(method, route, json={"replicas": 2})
+                    assert answer.status_code == 401, (route, method)
+    assert launch.asked == []
+
+
+@pytest.mark.parametrize(
+    ("route", "body", "code", "says"),
+    [
+        ("/v1/services/nope/scale", '{"replicas": 2}', 409, "no service 'nope' runs; there are answers"),
+        ("/v1/services/answers/scale", '{"replicas": 0}', 422, "greater than or equal to 1"),
+        ("/v1/services/answers/scale", '{"replicas": 2, "size": 3}', 422, "Extra inputs"),
+        ("/v1/staleness", '{"staleness": NaN}', 422, "greater than or equal to 0"),
+        ("/v1/staleness", '{"staleness": -1}', 422, "greater than or equal to 0"),
+        ("/v1/staleness", "{", 422, "JSON decode error"),
+        ("/v1/staleness", "", 422, "Field required"),
+    ],
+)
+async def test_what_cannot_be_met_is_answered_with_its_reason(
+    client: httpx2.AsyncClient, launch: Launch, route: str, body: str, code: int, says: str
+) -> None:
+    answer = await client.post(route, content=body, headers={"content-type": "application/json"})
+    assert answer.status_code == code
+    assert says in json.dumps(answer.json()["detail"]).replace('\\"', '"')
+    assert launch.asked == []
+
+
+async def test_a_queue_that_is_away_is_said(client: httpx2.AsyncClient) -> None:
+    answer = await client.get("/v1/run")
+    assert answer.status_code == 503
+    assert answer.json() == {"detail": "the queue does not answer: no answer within 5 s"}
+
+
+async def test_a_log_is_read_from_its_end(client: httpx2.AsyncClient, tmp_path: Path) -> None:
+    (tmp_path / "logs" / "answers-0.log").write_text("".join(f"line {n}\n" for n in range(300)))
+    assert (await client.get("/v1/services/answers/0/log?lines=2")).text == "line 298\nline 299\n"
+    assert (await client.get("/v1/services/answers/1/log")).text == ""
+    away = await client.get("/v1/services/answers/2/log")
+    assert (away.status_code, away.json()) == (404, {"detail": "there is no replica answers/2"})
+    assert (await client.get("/v1/services/..%2f..%2fetc/0/log")).status_code == 404
+
+
+async def test_it_listens_on_loopback_alone_and_its_file_is_the_owners(
+    client: httpx2.AsyncClient, tmp_path: Path
+) -> None:
+    port = client.base_url.port
+    listening = [c.laddr for c in psutil.Process().net_connections() if c.status == psutil.CONN_LISTEN]
+    assert [address.ip for address in listening if address.port == port] == ["127.0.0.1"]
+    assert (tmp_path / "control.json").stat().st_mode & 0o777 == 0o600
+    assert Door.of(tmp_path).url == f"http://127.0.0.1:{port}"
+
+
+async def test_the_file_goes_with_the_launch(launch: Launch, tmp_path: Path) -> None:
+    (tmp_path / "graph.yaml").touch()
+    async with serving(cast(Live, launch), tmp_path) as first:
+        assert Door.of(tmp_path) == first
+    with pytest.raises(RunDirError, match=r"no launch of .* goes on: it has no control.json"):
+        Door.of(tmp_path)
+    async with serving(cast(Live, launch), tmp_path) as second:
+        assert second.token != first.token
+
+
+async def test_routes_that_are_not_there_say_so(client: httpx2.AsyncClient) -> None:
+    answers = await asyncio.gather(client.get("/docs"), client.get("/v2/run"), client.put("/v1/run"))
+    assert [answer.status_code for answer in answers] == [404, 404, 405]

@@ -1,0 +1,73 @@
+"""A run is looked at and changed while it goes on, by the commands of an operator."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from headrace.dataflow.cli import app
+from tests.end_to_end.runs import Ended, started, until
+
+GRAPH = """\
+name: live
+staleness: 1
+steps: 100000
+policies:
+  actor: {model: tiny-copier}
+nodes:
+  prompts: {kind: source, dataset: copy, samples_per_prompt: 2, threads: 1}
+  answers: {kind: rollout, inputs: [prompts], policy: actor, engine: fake, max_new_tokens: 4, threads: 1,
+            fake: {answer: random, mean_tokens: 4, seconds_per_token: 0.02}}
+  scores: {kind: reward, inputs: [answers], verifier: copy}
+  learn: {kind: trainer, inputs: [answers, scores], policy: actor, algorithm: grpo, prompts_per_step: 2,
+          threads: 1}
+"""
+
+
+def asked(directory: Path, *command: str, code: int = 0) -> str:
+    """What a command of the operator's prints."""
+    result = CliRunner().invoke(app, [*command, "--run", str(directory)])
+    assert result.exit_code == code, result.output or repr(result.exception)
+    return result.output
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("runtime", ["local", "ray"])
+def test_a_live_run_is_scaled_restarted_and_stopped_and_loses_nothing(tmp_path: Path, runtime: str) -> None:
+    directory, file = tmp_path / "run", tmp_path / "live.yaml"
+    file.write_text(GRAPH)
+    with started(str(file), f"runtime={runtime}", directory=directory) as process:
+        until(process, lambda line: line.startswith("step 1/"))
+        assert asked(directory, "scale", "answers=3", "--dry-run").startswith("would be: answers 1 -> 3")
+        assert asked(directory, "scale", "answers=3") == "answers 1 -> 3: added answers/1, answers/2\n"
+        assert asked(directory, "scale", "answers=3") == "answers 3 -> 3: nothing to change\n"
+        assert asked(directory, "restart", "scores", "--why", "a drill") == "restarted scores/0\n"
+        assert asked(directory, "set", "staleness=2") == "staleness: prompts 2.0\n"
+        assert standing(directory) == {
+            "answers/0": "ready", "answers/1": "ready", "answers/2": "ready", "learn/0": "ready",
+            "prompts/0": "ready", "scores/0": "ready",
+        }  # fmt: skip
+        assert asked(directory, "scale", "answers=1") == "answers 3 -> 1: drained answers/1, answers/2\n"
+        assert "answers" in asked(directory, "ps")
+        asked(directory, "stop", "--why", "enough")
+        out, err = process.communicate(timeout=120)
+    ended = Ended(code=process.returncode, out=out, err=err, directory=directory)
+    assert ended.code == 130, err
+    assert not (directory / "control.json").exists()
+    figures, events = ended.summary, ended.events
+    assert (figures["samples_lost"], figures["samples_duplicated"]) == (0, 0)
+    assert figures["staleness_violations"] == 0
+    drained = [event["replica"] for event in events if event["event"] == "drained"]
+    assert (drained[0], sorted(drained[1:])) == ("scores/0", ["answers/1", "answers/2"])
+    told = [(event["action"], event["why"]) for event in events if event["event"] == "asked"]
+    assert told == [
+        *(("scale", ""), ("scale", ""), ("restart", "a drill")),
+        *(("set staleness", ""), ("scale", ""), ("stop", "enough")),
+    ]
+    assert [event for event in events if event["event"] in ("died", "failed")] == []
+
+
+def standing(directory: Path) -> dict[str, str]:
+    found = json.loads(asked(directory, "ps", "--json"))
+    return {each["replica"]: each["state"] for each in found["replicas"]}
