@@ -21,7 +21,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from headrace.dataflow.control.board import Board
 from headrace.dataflow.control.server import serving
 from headrace.dataflow.language.parse import to_yaml
 from headrace.dataflow.language.rooted import rooted
@@ -29,6 +28,7 @@ from headrace.dataflow.language.spec import GraphSpec
 from headrace.dataflow.planning.cluster import this_machine
 from headrace.dataflow.planning.plan import Plan, plan
 from headrace.dataflow.planning.topology import leased_table, trainer_on
+from headrace.dataflow.record.board import Board
 from headrace.dataflow.record.history import History
 from headrace.dataflow.record.progress import Progress
 from headrace.dataflow.record.report import write_html

@@ -12,11 +12,11 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from headrace.dataflow.check import check_here
-from headrace.dataflow.control.board import Board
 from headrace.dataflow.language.problems import errors
 from headrace.dataflow.language.spec import GraphSpec
 from headrace.dataflow.planning.cluster import this_machine
 from headrace.dataflow.planning.plan import plan
+from headrace.dataflow.record.board import Board
 from headrace.dataflow.running.supervisor import Supervisor
 from headrace.services.base import Report
 from headrace.services.host import Assignment

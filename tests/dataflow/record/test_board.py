@@ -1,7 +1,7 @@
 import asyncio
 from typing import Any
 
-from headrace.dataflow.control.board import Board
+from headrace.dataflow.record.board import Board
 from headrace.dataflow.record.telemetry import Record
 from headrace.services.lifecycle import State
 
