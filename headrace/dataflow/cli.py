@@ -1,5 +1,5 @@
-"""The command line: `headrace init | run | check | plan | draw | keys | schema | report | queue`, and, of a
-live run, `ps | scale | restart | set | stop | logs`.
+"""The command line: `headrace init | run | check | plan | draw | keys | schema | report | export | queue`,
+and, of a live run, `ps | scale | restart | set | stop | logs`.
 
 Exit codes: 0 the command did what was asked, 1 the run failed, 2 refused before anything started,
 130 interrupted. Whatever takes time to import is imported by the command that needs it.
@@ -230,6 +230,27 @@ def report(
         typer.echo(json.dumps(summary(directory)))
     else:
         typer.echo(write_html(directory))
+
+
+@app.command()
+def export(
+    directory: Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.")],
+    folder: Annotated[Path, typer.Argument(help="The folder to make.")],
+    policy: Annotated[str | None, typer.Option(help="Which, where several are trained.")] = None,
+    step: Annotated[int | None, typer.Option(help="Of the checkpoint; by default the newest.")] = None,
+) -> None:
+    """Write a policy as a model folder that `from_pretrained` opens: weights, tokenizer, chat template."""
+    from headrace.dataflow.record.export import ExportError
+    from headrace.dataflow.record.export import export as write_model
+
+    try:
+        made = write_model(directory, folder, policy=policy, step=step)
+    except ExportError as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(REFUSED) from error
+    for each in made.skipped:
+        typer.echo(f"skipped {each.path}: {each.reason}", err=True)
+    typer.echo(f"{made.folder}: {made.policy} of step {made.step}")
 
 
 @app.command()

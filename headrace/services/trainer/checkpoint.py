@@ -119,7 +119,22 @@ def prune(directory: Path, *, keep: int) -> list[Path]:
 
 def oldest_step(directory: Path) -> int:
     """The earliest step that a checkpoint is kept of; ValueError where there is none."""
-    return min(int(path.name.removeprefix("step-")) for path in _complete(directory))
+    return min(steps(directory))
+
+
+def steps(directory: Path) -> dict[int, Path]:
+    """The checkpoints that are kept by their steps, ascending; whether they verify is not looked at."""
+    return {int(path.name.removeprefix("step-")): path for path in _complete(directory)}
+
+
+def digests(path: Path) -> dict[str, str]:
+    """SHA-256 of each file of a verified checkpoint by its name, as the manifest has them."""
+    return json.loads((path / MANIFEST).read_text())["sha256"]
+
+
+def sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _complete(directory: Path) -> list[Path]:
@@ -134,7 +149,7 @@ def _open(path: Path) -> Checkpoint:
 def _fault(path: Path) -> str | None:
     """Why the checkpoint cannot be trusted; None where it can."""
     try:
-        manifest: dict[str, str] = json.loads((path / MANIFEST).read_text())["sha256"]
+        manifest = digests(path)
     except FileNotFoundError:
         return f"{MANIFEST} is missing"
     except (ValueError, KeyError, TypeError):
@@ -145,20 +160,15 @@ def _fault(path: Path) -> str | None:
     for name, expected in manifest.items():
         if not (path / name).is_file():
             return f"{name} is missing"
-        if _sha256(path / name) != expected:
+        if sha256(path / name) != expected:
             return f"{name} does not match its sha256"
     return None
 
 
 def _write_manifest(folder: Path) -> None:
     files = sorted(path for path in folder.rglob("*") if path.is_file())
-    digests = {path.relative_to(folder).as_posix(): _sha256(path) for path in files}
+    digests = {path.relative_to(folder).as_posix(): sha256(path) for path in files}
     (folder / MANIFEST).write_text(json.dumps({"sha256": digests}, indent=1))
-
-
-def _sha256(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _replace(aside: Path, path: Path) -> None:
