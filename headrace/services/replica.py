@@ -52,6 +52,7 @@ class Replica:
         self._in_flight = 0
         self._failures_in_a_row = 0
         self._rows_done = 0
+        self._weights_gone = 0
         self._turn = asyncio.Event()
         """Set when a waiting lease has to be asked for anew: other version, more room, or draining."""
 
@@ -234,6 +235,7 @@ class Replica:
             try:
                 await self._load(service, publication)
             except WeightsGone:
+                self._weights_gone += 1
                 continue
             return
 
@@ -243,10 +245,13 @@ class Replica:
         with self.clock.during("idle_wait_weights"):
             started = now()
             weights = await asyncio.to_thread(self._weights.read, policy, version, publication.checksum)
+            verified = now()
             await service.load(version, weights)
         self._context.report.metrics(
             {
                 "sync/seconds": now() - started,
+                "sync/read_seconds": verified - started,
+                "sync/failures": float(self._weights_gone),
                 "sync/bytes": float(sum(w.nbytes for w in weights.values())),
                 "sync/version_confirmed": float(service.version),
             }

@@ -1,9 +1,10 @@
 """The runtime of one replica, over a real queue, with services of a few lines."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -192,6 +193,8 @@ async def test_a_version_that_was_pruned_is_passed_over_for_the_next(tmp_path: P
         await b.client.publish("actor", 1, "sum")
         await running
         assert service.loaded == [1]
+        metrics = [line for _, line in b.report.lines if "sync/version_confirmed" in line]
+        assert [(m["sync/version_confirmed"], m["sync/failures"]) for m in metrics] == [(1.0, 1.0)]
 
 
 async def test_weights_that_are_not_those_published_end_the_replica(tmp_path: Path) -> None:
@@ -201,6 +204,31 @@ async def test_weights_that_are_not_those_published_end_the_replica(tmp_path: Pa
             await b.replica.run()
         assert str(first_error(raised.value)) == "sha256 differs"
         assert b.report.states == ["loading", "failed"]
+
+
+class Refusing(Versioned, Held):
+    """Takes version 0 alone."""
+
+    async def load(self, version: int, weights: Mapping[str, Any]) -> None:
+        if version:
+            raise ValueError("weights do not fit")
+        await super().load(version, weights)
+
+
+async def test_a_replica_that_fails_to_load_serves_no_more_and_its_rows_go_back(tmp_path: Path) -> None:
+    service = Refusing()
+    async with bed(service, tmp_path) as b:
+        await put_numbers(b.client, groups=4)
+        await b.client.publish("actor", 0, "sum")
+        running = asyncio.create_task(b.replica.run())
+        await service.inside.wait()
+        await b.client.publish("actor", 1, "sum")
+        with pytest.raises(ExceptionGroup) as raised:
+            await running
+        assert str(first_error(raised.value)) == "weights do not fit"
+        assert (service.version, service.loaded, service.calls) == (0, [0], [[0, 1, 2, 3]])
+        assert b.report.states == ["loading", "ready", "failed"]
+        assert await b.figures() == (8, 0, 0)
 
 
 async def test_rows_may_be_acknowledged_as_they_are_or_dropped_for_every_task(tmp_path: Path) -> None:
