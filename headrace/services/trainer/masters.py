@@ -6,6 +6,7 @@ Invariant: after `publish` each parameter of the model is its copy, rounded.
 """
 
 from collections.abc import Mapping
+from functools import partial
 
 import torch
 from torch.nn import Parameter
@@ -16,7 +17,7 @@ PREFIX = "master/"
 
 
 class Masters:
-    """`collect* -> (optimizer steps `stepped`) -> publish`."""
+    """`collect* -> (optimizer steps `stepped`) -> publish`; with `follow`, `collect` happens by itself."""
 
     def __init__(self, trained: Mapping[str, Parameter]) -> None:
         """`trained`: parameters of the model and beside it, by name."""
@@ -31,11 +32,12 @@ class Masters:
     def collect(self) -> None:
         """Takes the model's gradients over into the copies; after every backward pass."""
         for parameter, master in self._copied.values():
-            if parameter.grad is None:
-                continue
-            gradient = parameter.grad.to(master.dtype)
-            master.grad = gradient if master.grad is None else master.grad.add_(gradient)
-            parameter.grad = None
+            _collect(parameter, master)
+
+    def follow(self) -> None:
+        """Collects each gradient as soon as a backward pass has it, so that none are summed in bfloat16."""
+        for parameter, master in self._copied.values():
+            parameter.register_post_accumulate_grad_hook(partial(_collect, master=master))
 
     @torch.no_grad()
     def publish(self) -> None:
@@ -56,6 +58,14 @@ class Masters:
                     "on with that one"
                 )
             put(master, state[f"{PREFIX}{name}"])
+
+
+def _collect(parameter: torch.Tensor, master: Parameter) -> None:
+    if parameter.grad is None:
+        return
+    gradient = parameter.grad.to(master.dtype)
+    master.grad = gradient if master.grad is None else master.grad.add_(gradient)
+    parameter.grad = None
 
 
 def _precise(parameter: Parameter) -> Parameter:

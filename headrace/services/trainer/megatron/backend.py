@@ -6,11 +6,12 @@ and of the torch back end.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import torch
+from torch import distributed
 
 from headrace.algorithms.base import Algorithm, LossSum, PolicyOutput
 from headrace.services.options import OptimizerOptions, PolicyOptions
@@ -18,7 +19,6 @@ from headrace.services.scoring.score import Ragged, unpacked
 from headrace.services.trainer.backend import NonFiniteGradientError, StepResult
 from headrace.services.trainer.before import aligned
 from headrace.services.trainer.megatron.batches import MicroBatch, shared_out
-from headrace.services.trainer.megatron.exchange import gathered
 from headrace.services.trainer.megatron.geometry import Geometry
 from headrace.services.trainer.megatron.gradients import clip, global_norm, reduced, refuse_non_finite
 from headrace.services.trainer.megatron.grid import Grid
@@ -31,6 +31,7 @@ from headrace.services.trainer.megatron.pipeline import Pipeline
 from headrace.services.trainer.megatron.scored import Order, told
 from headrace.services.trainer.megatron.shards import check_weights, held, set_weights, streamed
 from headrace.services.trainer.megatron.source import open_source
+from headrace.services.trainer.ranks.group import Group
 from headrace.services.trainer.rates import make_rate
 from headrace.services.trainer.samples import Samples
 from headrace.services.trainer.tally import Tally
@@ -68,14 +69,15 @@ class MegatronBackend:
         self._dtype: torch.dtype = getattr(torch, policy.dtype)
         self._device = ready()
         self._grid = Grid.of(tp=tp, pp=pp)
+        self._ranks = Group(distributed.get_rank(), distributed.get_world_size())
         self._entries = entries(geometry, tp=tp, pp=pp)
         self._is_held_twice = any(entry.is_copy for entry in self._entries)
         model = build(geometry, self._source.config, dtype=self._dtype, device=self._device)
         self._held = held(model, self._entries, self._grid.pp_rank)
+        set_weights(self._held, self._source.tensors, self._grid)
         self._adamw = ShardedAdamW(self._held, optimizer)
         self._pipeline = Pipeline(model, geometry, self._grid, temperature=temperature, device=self._device)
         self._tally = Tally()
-        set_weights(self._held, self._source.tensors, self._grid)
         self._source = replace(self._source, tensors={})
 
     def accumulate(self, samples: Samples, algorithm: Algorithm) -> dict[str, float]:
@@ -167,9 +169,7 @@ class MegatronBackend:
     def weights(self) -> dict[str, torch.Tensor]:
         """Copies in the host's memory at rank 0; nothing on the other ranks."""
         own = {each.entry.local: each.parameter.detach() for each in self._held}
-        return self._collected(
-            streamed(self._entries, own, self._grid, dtype=self._dtype, device=self._device)
-        )
+        return self._collected(streamed(self._entries, own, self._grid))
 
     def save_model(self, directory: Path) -> None:
         """Rank 0 writes."""
@@ -184,8 +184,7 @@ class MegatronBackend:
         """
         if self._tally.count:
             raise RuntimeError("state() was asked for within a step; take checkpoints right after step()")
-        moments = self._adamw.state(self._entries, self._grid, dtype=self._dtype, device=self._device)
-        found = self._collected(moments)
+        found = self._collected(self._adamw.state(self._entries, self._grid))
         return found | self._rate.state() | {RNG: torch.get_rng_state()} if self._grid.is_first else found
 
     def load_state(self, weights: Mapping[str, torch.Tensor], state: Mapping[str, torch.Tensor]) -> None:
@@ -244,20 +243,17 @@ class MegatronBackend:
 
     def _whole(self, own: Tally) -> Tally:
         """Of all ranks that saw losses, the same on every rank."""
-        found = gathered(asdict(own), self._device)
-        whole = Tally()
-        for rank in self._grid.speakers():
-            whole.merge(Tally(**found[rank]))
-        return whole
+        return self._ranks.together(own if self._grid.speaks else Tally())
 
     def _scale_gradients(self, step: int, count: float) -> float:
         """Adds up, divides and clips; returns the norm before the clipping."""
-        gradients = reduced(self._held, self._grid, is_held_twice=self._is_held_twice)
+        stepped = self._adamw.stepped
+        gradients = reduced(stepped, self._grid, is_held_twice=self._is_held_twice)
         for gradient in gradients:
             gradient.div_(count)
-        norm = global_norm(self._held, gradients, self._grid)
+        norm = global_norm(stepped, gradients, self._grid)
         try:
-            refuse_non_finite(step, norm, self._held, gradients)
+            refuse_non_finite(step, norm, stepped, gradients, self._ranks)
         except NonFiniteGradientError:
             self._adamw.zero_grad()
             raise

@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from headrace.services.trainer.ranks.shares import owners
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MicroBatch:
@@ -45,17 +47,13 @@ def shared_out(
 
 
 def shares(fed: np.ndarray, groups: np.ndarray, ranks: int) -> list[np.ndarray]:
-    """Places of the samples of each rank: whole groups, the largest first to who has the fewest tokens.
+    """Places of the samples of each rank: whole groups, as even in tokens as they come.
 
-    `fed` are the tokens of each sample, int64 [B]; `groups` int64 [B].
+    `fed` are the tokens of each sample, its prompt's among them, int64 [B]; `groups` int64 [B].
     """
     names, inverse = np.unique(groups, return_inverse=True)
-    tokens = np.bincount(inverse, weights=fed, minlength=len(names))
-    loads = np.zeros(ranks)
-    owner = np.zeros(len(names), dtype=np.int64)
-    for group in np.argsort(-tokens, kind="stable"):
-        owner[group] = rank = int(np.argmin(loads))
-        loads[rank] += tokens[group]
+    tokens = np.bincount(inverse, weights=fed, minlength=len(names)).astype(np.int64)
+    owner = owners(tokens, ranks)
     return [np.flatnonzero(owner[inverse] == rank) for rank in range(ranks)]
 
 
@@ -79,7 +77,7 @@ def micro_batches(
     if max_tokens < 1:
         raise ValueError(f"max_tokens is {max_tokens}; a micro-batch holds at least one token")
     fed = fed_tokens(prompt_ids, response_ids)
-    used = chosen[fed[chosen] > 0]
+    used = np.array([place for place in chosen if len(response_ids[place])], dtype=np.int64)
     for place in used:
         if len(prompt_ids[place]) == 0:
             raise ValueError(

@@ -11,10 +11,11 @@ from torch import distributed
 from torch.distributed import ProcessGroup
 
 from headrace.services.trainer.backend import NonFiniteGradientError
-from headrace.services.trainer.megatron.exchange import gathered
 from headrace.services.trainer.megatron.grid import Grid
 from headrace.services.trainer.megatron.mapping import EMBEDDING, HEAD_NORMS
 from headrace.services.trainer.megatron.shards import BUCKET_BYTES, Held, grouped
+from headrace.services.trainer.ranks.group import Ranks
+from headrace.services.trainer.tally import Tally
 
 
 def reduced(held: Sequence[Held], grid: Grid, *, is_held_twice: bool) -> list[torch.Tensor]:
@@ -60,7 +61,7 @@ def clip(gradients: Sequence[torch.Tensor], norm: torch.Tensor, most: float) -> 
 
 
 def refuse_non_finite(
-    step: int, norm: torch.Tensor, held: Sequence[Held], gradients: Sequence[torch.Tensor]
+    step: int, norm: torch.Tensor, held: Sequence[Held], gradients: Sequence[torch.Tensor], ranks: Ranks
 ) -> None:
     """Raises NonFiniteGradientError, on every rank, where the norm is not finite."""
     if torch.isfinite(norm):
@@ -71,7 +72,7 @@ def refuse_non_finite(
         if not torch.isfinite(gradient).all()
         for name in each.entry.names
     ]
-    named = sorted({name for found in gathered(odd, norm.device) for name in found})
+    named = sorted(ranks.together(Tally(sums=dict.fromkeys(odd, 1.0))).sums)
     raise NonFiniteGradientError(
         f"step {step}: the gradient norm is {norm.item()}, not finite in {len(named)} parameters "
         f"({', '.join(named[:3])}); the weights are unchanged: check the step's rewards and "

@@ -38,9 +38,11 @@ class Grid:
                 f"start a multiple of {tp * pp}"
             )
         if parallel_state.model_parallel_is_initialized():
-            raise RuntimeError(
-                "this process trains a Megatron model already; give each trainer processes of its own"
-            )
+            if _is_current():
+                raise RuntimeError(
+                    "this process trains a Megatron model already; give each trainer processes of its own"
+                )
+            parallel_state.destroy_model_parallel()
         parallel_state.initialize_model_parallel(
             tensor_model_parallel_size=tp,
             pipeline_model_parallel_size=pp,
@@ -68,6 +70,11 @@ class Grid:
         """Of the whole world."""
         return tp + self.tp * (dp + self.dp * pp)
 
+    @property
+    def speaks(self) -> bool:
+        """Whether this rank is among `speakers`."""
+        return self.is_last_stage and self.tp_rank == 0
+
     def speakers(self) -> list[int]:
         """Of each data index the rank that tells what its last stage found."""
         return [self.rank(tp=0, dp=dp, pp=self.pp - 1) for dp in range(self.dp)]
@@ -89,3 +96,14 @@ class Grid:
     def close(self) -> None:
         """Gives megatron's process groups up."""
         parallel_state.destroy_model_parallel()
+
+
+def _is_current() -> bool:
+    """Whether megatron's groups are of the world that is there, and not of one that was left before."""
+    try:
+        distributed.get_process_group_ranks(
+            cast(ProcessGroup, parallel_state.get_tensor_model_parallel_group())
+        )
+    except KeyError:
+        return False
+    return True

@@ -1,17 +1,27 @@
 """The parts of megatron-core that the back end uses, imported once and ready for this machine's device.
 
-megatron-core warns of each optional package that is absent (Transformer Engine, Apex); the back end asks for
-none of them, so that these warnings say nothing here.
+megatron-core warns of each optional package that is absent (Transformer Engine, Apex) and of its own
+defaults; the back end asks for neither, so that these warnings say nothing here.
 """
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import torch
 
 from headrace.services.trainer.megatron import cpu_shim
 
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Within it megatron-core warns of nothing."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", module=r"megatron\.|torch\.jit\.")
+        yield
+
+
+with quiet():
     from megatron.core import parallel_state, tensor_parallel
     from megatron.core.models.gpt import GPTModel
     from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec
@@ -28,6 +38,7 @@ __all__ = [
     "get_gpt_layer_local_spec",
     "initialize_rng_tracker",
     "parallel_state",
+    "quiet",
     "ready",
     "tensor_parallel",
 ]

@@ -14,6 +14,7 @@ from headrace.services.trainer.megatron.library import (
     get_gpt_layer_local_spec,
     initialize_rng_tracker,
     parallel_state,
+    quiet,
 )
 
 
@@ -26,17 +27,18 @@ def build(geometry: Geometry, config: PretrainedConfig, *, dtype: torch.dtype, d
     initialize_rng_tracker(inference_rng_tracker=True)
     tp = parallel_state.get_tensor_model_parallel_world_size()
     pp = parallel_state.get_pipeline_model_parallel_world_size()
-    model = GPTModel(
-        _transformer(geometry, dtype=dtype, tp=tp, pp=pp),
-        get_gpt_layer_local_spec(qk_layernorm=geometry.qk_norm, normalization="RMSNorm"),
-        vocab_size=geometry.padded_vocabulary(tp),
-        max_sequence_length=config.max_position_embeddings,
-        pre_process=parallel_state.is_pipeline_first_stage(),
-        post_process=parallel_state.is_pipeline_last_stage(),
-        share_embeddings_and_output_weights=geometry.tied and pp == 1,
-        position_embedding_type="rope",
-        rotary_base=_rope(config)["rope_theta"],
-    )
+    with quiet():
+        model = GPTModel(
+            _transformer(geometry, dtype=dtype, tp=tp, pp=pp),
+            get_gpt_layer_local_spec(qk_layernorm=geometry.qk_norm, normalization="RMSNorm"),
+            vocab_size=geometry.padded_vocabulary(tp),
+            max_sequence_length=config.max_position_embeddings,
+            pre_process=parallel_state.is_pipeline_first_stage(),
+            post_process=parallel_state.is_pipeline_last_stage(),
+            share_embeddings_and_output_weights=geometry.tied and pp == 1,
+            position_embedding_type="rope",
+            rotary_base=_rope(config)["rope_theta"],
+        )
     _scale_rope(model, config)
     return model.to(device=device, dtype=dtype)
 

@@ -16,7 +16,7 @@ from headrace.services.trainer.determinism import deterministic
 from headrace.services.trainer.megatron.batches import MicroBatch
 from headrace.services.trainer.megatron.geometry import Geometry
 from headrace.services.trainer.megatron.grid import Grid
-from headrace.services.trainer.megatron.library import get_forward_backward_func
+from headrace.services.trainer.megatron.library import get_forward_backward_func, quiet
 from headrace.services.trainer.megatron.logprobs import token_outputs
 
 T = TypeVar("T")
@@ -85,7 +85,7 @@ class Pipeline:
             total, kept = finish(self._outputs(batch, logits[0], names), batch)
             return total, torch.zeros((), dtype=torch.int), kept
 
-        with deterministic():
+        with quiet(), deterministic():
             return get_forward_backward_func()(
                 forward_step_func=forward_step,
                 data_iterator=iter(batches),

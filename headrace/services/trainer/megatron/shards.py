@@ -76,17 +76,16 @@ def streamed(
     own: Mapping[str, torch.Tensor],
     grid: Grid,
     *,
-    dtype: torch.dtype,
-    device: torch.device,
     bucket_bytes: int = BUCKET_BYTES,
 ) -> Iterator[tuple[str, torch.Tensor]]:
     """Hugging Face names and tensors at rank 0, in the order of `entries`; nothing on the other ranks.
 
-    `own` are this rank's shards by their local name. Every rank goes through it to its end.
+    `own` are this rank's shards by their local name, all of one type. Every rank goes through it to its end.
     """
+    like = next(iter(own.values()))
     published = [entry for entry in entries if not entry.is_copy]
     me = distributed.get_rank()
-    for bucket in _buckets(published, grid.tp, dtype.itemsize, bucket_bytes):
+    for bucket in _buckets(published, grid.tp, like.itemsize, bucket_bytes):
         stage = bucket[0].stage
         owners = [grid.rank(tp=tp, dp=0, pp=stage) for tp in range(grid.tp)]
         flat = torch.cat([own[entry.local].flatten() for entry in bucket]) if me in owners else None
@@ -100,7 +99,7 @@ def streamed(
             if owner == 0 and flat is not None:
                 parts.append(flat)
                 continue
-            parts.append(torch.empty(sum(sizes), dtype=dtype, device=device))
+            parts.append(like.new_empty(sum(sizes)))
             distributed.recv(parts[-1], owner)
         yield from _unpacked(bucket, [part.split(sizes) for part in parts], grid.tp)
 

@@ -22,12 +22,19 @@ def shares(
     answered = np.array([len(ids) for ids in response_ids], dtype=np.int64)
     tokens = np.bincount(inverse, weights=answered, minlength=len(numbers)).astype(np.int64)
     tokens += np.array([len(prompt_ids[place]) for place in first], dtype=np.int64)
-    filled, owner = [0] * ranks, np.zeros(len(numbers), dtype=np.int64)
+    owner = owners(tokens, ranks)
+    return [np.flatnonzero(owner[inverse] == rank) for rank in range(ranks)]
+
+
+def owners(tokens: np.ndarray, ranks: int) -> np.ndarray:
+    """The rank of each group, int64, of the `tokens` of each: the largest goes first, each to the rank that
+    has the fewest so far."""
+    filled, owner = [0] * ranks, np.zeros(len(tokens), dtype=np.int64)
     for group in np.argsort(-tokens, kind="stable").tolist():
         rank = filled.index(min(filled))
         owner[group] = rank
         filled[rank] += int(tokens[group])
-    return [np.flatnonzero(owner[inverse] == rank) for rank in range(ranks)]
+    return owner
 
 
 def spread(

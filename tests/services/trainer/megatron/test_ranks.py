@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
+from torch import distributed
 from transformers import PreTrainedModel
 
 from headrace.services.scoring.model import PackedModel
@@ -19,7 +20,7 @@ from headrace.services.trainer.torch_backend import TorchBackend
 from tests.services.scoring.models import grouped_query_llama, qwen2
 from tests.services.trainer.batches import OPTIMIZER
 from tests.services.trainer.megatron.models import qwen3
-from tests.services.trainer.megatron.worker import MICRO_BATCH_TOKENS, TEMPERATURE, batch, two_steps
+from tests.services.trainer.megatron.worker import MICRO_BATCH_TOKENS, TEMPERATURE, batch, find, two_steps
 
 MODELS: dict[str, Callable[[], PreTrainedModel]] = {
     "tied": grouped_query_llama,
@@ -62,11 +63,22 @@ def run(folder: Path, world: int, layouts: str) -> None:
     assert codes == [0] * world, "\n".join(log.read_text()[-3000:] for log in logs)
 
 
+@pytest.mark.parametrize("name", MODELS)
+def test_two_steps_of_one_rank_equal_those_of_the_torch_back_end(name: str, tmp_path: Path) -> None:
+    MODELS[name]().save_pretrained(tmp_path / name)
+    store = f"file://{tmp_path / 'store'}"
+    distributed.init_process_group("gloo", init_method=store, rank=0, world_size=1)
+    try:
+        find(tmp_path, name, tp=1, pp=1)
+    finally:
+        distributed.destroy_process_group()
+    _compare(tmp_path / f"{name}-1x1", found_by_torch(MODELS[name]()))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("world", "layouts"),
     [
-        pytest.param(1, "1x1", id="one"),
         pytest.param(2, "2x1,1x1,1x2", id="two: tensor, data, pipeline"),
         pytest.param(4, "2x1,1x2,2x2", id="four: pairs of them", marks=pytest.mark.nightly),
     ],

@@ -19,11 +19,16 @@ from headrace.algorithms.options import GrpoOptions, M2poOptions
 from headrace.services.options import PolicyOptions
 from headrace.services.trainer.backend import Backend, StepResult
 from headrace.services.trainer.megatron.backend import MegatronBackend
+from headrace.services.trainer.megatron.geometry import Geometry
+from headrace.services.trainer.megatron.grid import Grid
+from headrace.services.trainer.megatron.mapping import entries
+from headrace.services.trainer.megatron.shards import shard_of, streamed
+from headrace.services.trainer.megatron.source import open_source
 from headrace.services.trainer.samples import Samples
 from tests.services.trainer.batches import OPTIMIZER, ragged_samples, select
 
 DEADLINE = timedelta(seconds=120)
-GRPO = ClippedRatio(GrpoOptions(kl_coef=0.1))
+GRPO = ClippedRatio(GrpoOptions(kl_coef=0.1, entropy_coef=0.01))
 WHOLE_BATCH = M2po(M2poOptions(threshold=0.5))
 TEMPERATURE = 0.7
 MICRO_BATCH_TOKENS = 30
@@ -68,12 +73,26 @@ def main(folder: Path, rank: int, world: int, layouts: list[tuple[int, int]], mo
     try:
         for tp, pp in layouts:
             for model in models:
-                _found(folder, model, tp=tp, pp=pp)
+                find(folder, model, tp=tp, pp=pp)
     finally:
         distributed.destroy_process_group()
 
 
-def _found(folder: Path, model: str, *, tp: int, pp: int) -> None:
+def _streams_in_small_buckets(model: str, *, tp: int, pp: int) -> None:
+    """What is cut into shards comes back whole at rank 0, a few numbers at a time."""
+    source = open_source(model, dtype="float64", seed=3)
+    grid = Grid.of(tp=tp, pp=pp)
+    parts = entries(Geometry.of(source.config.to_dict()), tp=tp, pp=pp)
+    own = {each.local: shard_of(each, source.tensors, grid) for each in parts if each.stage == grid.pp_rank}
+    found = dict(streamed(parts, own, grid, bucket_bytes=5000))
+    grid.close()
+    assert found.keys() == (set(source.tensors) if grid.is_first else set())
+    assert all(torch.equal(tensor, source.tensors[name]) for name, tensor in found.items())
+
+
+def find(folder: Path, model: str, *, tp: int, pp: int) -> None:
+    """Takes two steps and leaves what came of them."""
+    _streams_in_small_buckets(str(folder / model), tp=tp, pp=pp)
     backend = open_backend(str(folder / model), "float64", tp=tp, pp=pp)
     samples = batch()
     start = backend.weights()
