@@ -1,6 +1,6 @@
 """A table of answered prompts, the one that a branch makes of it, and a replica between them."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +12,7 @@ from headrace.services.base import Bridge
 from headrace.services.branch.service import Branch
 from headrace.services.columns import BRANCHED, PROMPT, RESPONSE, joined
 from headrace.services.join.service import Join
+from headrace.services.models import load_tokenizer
 from headrace.services.options import BranchOptions, JoinOptions
 from headrace.services.replica import Replica
 from headrace.services.weights import WeightStore
@@ -76,10 +77,19 @@ class Between:
         await self.client.put("solved", uids, columns, groups=numbers)
         await self.client.end("solved")
 
-    async def branch(self, function: str | None, *, prompts: int = 2, bridge: Bridge = BRIDGE) -> None:
+    async def branch(
+        self,
+        function: str | None,
+        *,
+        prompts: int = 2,
+        bridge: Bridge = BRIDGE,
+        load_tokenizer: Callable[[str], Any] = load_tokenizer,
+    ) -> None:
         """A branch's whole life."""
         options = BranchOptions(function=function, samples_per_prompt=2, prompts_per_row=prompts)
-        await self._live(Branch(), options, bridge, table="solved", node="judged")
+        await self._live(
+            Branch(load_tokenizer=load_tokenizer), options, bridge, table="solved", node="judged"
+        )
 
     async def join(self, **options: Any) -> None:
         bridge = replace(BRIDGE, table="solved")

@@ -1,5 +1,5 @@
 """Rows of one table become prompts of another: what a function of the user's takes and gives."""
 
-from headrace.services.branch.asked import Parent, Prompt, Tokens
+from headrace.services.branch.asked import Continued, Parent, Prompt, Tokens
 
-__all__ = ["Parent", "Prompt", "Tokens"]
+__all__ = ["Continued", "Parent", "Prompt", "Tokens"]

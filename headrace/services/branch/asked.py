@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from headrace.services.conversation import Messages, extended
 from headrace.services.prompts import PromptError, PromptText, encode, is_ids
 
 NOBODY = -1
@@ -46,16 +47,39 @@ class Parent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Continued:
+    """A row's conversation with further messages: the next turn, under the chat template.
+
+    The row's own ids go over as they are. Where the template renders its answer otherwise than it was made,
+    dropping the thinking for instance, the conversation forks: it is tokenised anew, and nobody made the
+    tokens of this prompt. The row keeps its own.
+    """
+
+    row: Parent
+    said: Messages
+    """All messages before the row's answer."""
+    asked: Messages
+    """Those after it, such as a tool's result or a user's word."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
     """A prompt of the new table.
 
-    `prompt` is text, chat messages, or parts in a row, each a text or tokens of the parent, which go over as
-    they are.
+    `prompt` is text, chat messages, token ids, the row's conversation with a further turn, or parts in a row,
+    each a text or tokens of the parent, which go over as they are.
     """
 
-    prompt: PromptText | Sequence[str | Tokens]
+    prompt: PromptText | Continued | Sequence[str | Tokens]
     example: Mapping[str, Any]
     """What scores answers to it: plain JSON."""
+
+    @property
+    def has_tokens(self) -> bool:
+        """Whether ids of the parent go over into it."""
+        if isinstance(self.prompt, Continued):
+            return True
+        return any(isinstance(part, Tokens) for part in self.prompt)
 
 
 def prompts_of(made: Any) -> list[Prompt]:
@@ -70,9 +94,41 @@ def prompts_of(made: Any) -> list[Prompt]:
     raise PromptError(f"the function returned {made!r}; it must return a Prompt, several, or None")
 
 
-def tokens_of(prompt: Prompt, tokenizer: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Ids int32 [T], policies int8 [T] and versions int32 [T] of a prompt. Raises PromptError."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """The tokens of a prompt: arrays [T] of equal length."""
+
+    ids: np.ndarray = field(repr=False)
+    """int32."""
+    policies: np.ndarray = field(repr=False)
+    """int8."""
+    versions: np.ndarray = field(repr=False)
+    """int32."""
+    forked: bool | None = None
+    """Whether a conversation was tokenised anew; None: none went on."""
+
+
+def tokens_of(prompt: Prompt, tokenizer: Any) -> Asked:
+    """Raises PromptError."""
+    if isinstance(prompt.prompt, Continued):
+        return _continued(prompt.prompt, tokenizer)
+    ids, policies, versions = _tokens_of(prompt, tokenizer)
+    return Asked(ids=ids, policies=policies, versions=versions)
+
+
+def _continued(turn: Continued, tokenizer: Any) -> Asked:
+    prompt, response = turn.row.prompt, turn.row.response
+    made = extended(prompt.ids, response.ids, said=turn.said, asked=turn.asked, tokenizer=tokenizer)
+    _, policies, versions = _unmade(made.ids)
+    if not made.is_fork:
+        policies[: made.kept] = np.concatenate([prompt.policies, response.policies])
+        versions[: made.kept] = np.concatenate([prompt.versions, response.versions])
+    return Asked(ids=made.ids, policies=policies, versions=versions, forked=made.is_fork)
+
+
+def _tokens_of(prompt: Prompt, tokenizer: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     parts = prompt.prompt
+    assert not isinstance(parts, Continued)
     if isinstance(parts, str) or is_ids(parts) or (parts and all(isinstance(part, dict) for part in parts)):
         return _unmade(encode(parts, tokenizer))  # type: ignore[arg-type]
     encoded = [_part(part, tokenizer) for part in parts]

@@ -41,6 +41,8 @@ class Branch:
         self._load_tokenizer = load_tokenizer
         self._promptless = 0
         """Rows so far that the function made no prompt of."""
+        self._turns = self._forks = 0
+        """Conversations so far that went on, and those of them that were tokenised anew."""
 
     async def setup(self, context: Context) -> None:
         """Raises ValueError or ImportError where the function cannot be had."""
@@ -71,6 +73,7 @@ class Branch:
             yield Output(uids=rows.uids)
             return
         fresh, without, failed = await asyncio.to_thread(self._made, rows)
+        self._tell_turns()
         if fresh:
             await self._put_new(fresh, whole=_together(fresh))
         await self._without(without)
@@ -117,16 +120,19 @@ class Branch:
         )
 
     def _columns(self, prompt: Prompt) -> dict[str, Any]:
-        if self._foreign and any(isinstance(part, Tokens) for part in prompt.prompt):
+        if self._foreign and prompt.has_tokens:
             raise PromptError(
                 f"tokens of one policy cannot go to the other: {self._foreign}; pass their text"
             )
-        ids, policies, versions = tokens_of(prompt, self._asks)
+        asked = tokens_of(prompt, self._asks)
+        if asked.forked is not None:
+            self._turns += 1
+            self._forks += asked.forked
         return {
-            "prompt_ids": ids,
+            "prompt_ids": asked.ids,
             "example": dict(prompt.example),
-            "prompt_policies": policies,
-            "prompt_versions": versions,
+            "prompt_policies": asked.policies,
+            "prompt_versions": asked.versions,
         }
 
     def _parents(self, rows: Rows) -> list[Parent]:
@@ -174,6 +180,13 @@ class Branch:
 
     async def _put(self, fresh: Fresh) -> None:
         await put_whole(self._context.client, self._bridge.table, fresh)
+
+    def _tell_turns(self) -> None:
+        """How often a conversation went on, once one has."""
+        if self._turns:
+            told = {"turns": float(self._turns), "forks": float(self._forks)}
+            node = self._context.node
+            self._context.report.metrics({f"branch/{node}/{name}": value for name, value in told.items()})
 
     async def _without(self, uids: Sequence[int]) -> None:
         """Rows that gave no prompt: joins will bring nothing back to them."""

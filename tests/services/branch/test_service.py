@@ -1,15 +1,18 @@
 """A branch over a real queue: what its function gives, fails on, and does otherwise the second time."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from headrace.services.branch import Parent, Prompt
+from headrace.services.branch import Continued, Parent, Prompt
 from headrace.services.errors import ReplicaFailed, first_error
+from headrace.services.models import load_tokenizer
+from tests.services.bench import Remembered
 from tests.services.branched import BRIDGE, ORIGIN, READS, between
 
 CALLS: Iterator[int] = count()
@@ -46,6 +49,22 @@ def text(row: Parent) -> str:
     return "a prompt must be a Prompt"
 
 
+def further(row: Parent) -> Prompt:
+    said, asked = [{"role": "user", "content": "b"}], [{"role": "user", "content": "e"}]
+    return Prompt(prompt=Continued(row=row, said=said, asked=asked), example=row.example)
+
+
+def templated(template: str) -> Callable[[str], Any]:
+    """tiny-copier's tokenizer with a chat template."""
+
+    def load(model: str) -> Any:
+        tokenizer = load_tokenizer(model)
+        tokenizer.chat_template = template
+        return tokenizer
+
+    return load
+
+
 async def test_each_token_of_a_prompt_keeps_who_made_it(tmp_path: Path) -> None:
     async with between(tmp_path) as b:
         await b.solved(2)
@@ -66,6 +85,39 @@ async def test_each_token_of_a_prompt_keeps_who_made_it(tmp_path: Path) -> None:
         stats = await b.client.stats()
         assert stats.tables["judged"].ended
         assert stats.tables["solved"].tasks["judged"].done == 4
+
+
+async def test_a_conversation_goes_on_with_the_ids_that_were_sampled(tmp_path: Path) -> None:
+    template = "{% for m in messages %}{{ m.content }}>{% endfor %}"
+    async with between(tmp_path) as b:
+        await b.solved(1)
+        await b.branch(here("further"), load_tokenizer=templated(template))
+        rows = await b.fresh()
+        for i in range(4):
+            assert rows["prompt_ids"][i].tolist() == [4, 2, 5, 6, 2, 7, 2]
+            assert rows["prompt_policies"][i].tolist() == [-1, -1, 0, 0, -1, -1, -1]
+            assert rows["prompt_versions"][i].tolist() == [-1, -1, 3, 3, -1, -1, -1]
+        assert told(b.report) == {"branch/judged/turns": 2.0, "branch/judged/forks": 0.0}
+
+
+async def test_a_conversation_that_the_template_renders_otherwise_forks_and_is_counted(
+    tmp_path: Path,
+) -> None:
+    template = "{% for m in messages %}{{ m.content | replace('cd', 'd') }}>{% endfor %}"
+    async with between(tmp_path) as b:
+        await b.solved(1)
+        await b.branch(here("further"), load_tokenizer=templated(template))
+        rows = await b.fresh()
+        for i in range(4):
+            assert rows["prompt_ids"][i].tolist() == [4, 2, 6, 2, 7, 2]
+            assert rows["prompt_policies"][i].tolist() == [-1] * 6
+        assert told(b.report) == {"branch/judged/turns": 2.0, "branch/judged/forks": 2.0}
+
+
+def told(report: Remembered) -> dict[str, float]:
+    """What a branch said of its turns last."""
+    lines = [line for _, line in report.lines if "branch/judged/turns" in line]
+    return lines[-1] if lines else {}
 
 
 async def test_rows_without_a_prompt_are_owed_nothing_any_more(tmp_path: Path) -> None:
