@@ -9,7 +9,7 @@ digests, in whatever process it runs.
 """
 
 import asyncio
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ import numpy as np
 import zmq
 
 from headrace.services.errors import WeightsError, WeightsGone
+from headrace.services.weights.folder import Writing
 from headrace.services.weights.layout import BUCKET_BYTES, Header, Layout, checksum, parse
 from headrace.services.weights.store import WeightStore
 from headrace.services.weights.transfer import NOTHING, Base, Pulled, Transfer
@@ -39,7 +40,7 @@ class WeightMirror:
         context: "zmq.Context[Any] | None" = None,
     ) -> None:
         self._store = store
-        self._address = address
+        self.address = address
         self._timeout_s = timeout_s
         self._line = Line(address, max_bytes=2 * BUCKET_BYTES, keys=keys, context=context)
         self._one_at_a_time = asyncio.Lock()
@@ -58,9 +59,7 @@ class WeightMirror:
                 return Pulled(moved_bytes=0, buckets=0, sparse=0, at_hand=0)
             first = await self._ask(policy, version, published)
             if (found := checksum(first)) != published:
-                raise WeightsError(
-                    f"{self._address} sent a header of xxh3 {found[:12]}, not {published[:12]}"
-                )
+                raise WeightsError(f"{self.address} sent a header of xxh3 {found[:12]}, not {published[:12]}")
             return await self._fill(policy, version, first)
 
     async def _fill(self, policy: str, version: int, first: bytes) -> Pulled:
@@ -70,8 +69,7 @@ class WeightMirror:
             return await self._ask(policy, version, checksum(first), index, base.version, base.checksum)
 
         with ExitStack() as stack:
-            receiving = self._store.receiving(policy, header.layout)
-            writing = await asyncio.to_thread(stack.enter_context, receiving)
+            writing = await _entered(stack, self._store.receiving(policy, header.layout))
             base = self._base(policy, header.layout)
             pulled = await Transfer(header, writing.array[len(first) :], base, ask).run()
             writing.array[: len(first)] = np.frombuffer(first, np.uint8)
@@ -84,10 +82,10 @@ class WeightMirror:
             async with asyncio.timeout(self._timeout_s):
                 return await self._line.ask(*words)
         except PayloadError as error:
-            raise WeightsGone(f"{self._address}: {error}") from None
+            raise WeightsGone(f"{self.address}: {error}") from None
         except TimeoutError:
             raise WeightsError(
-                f"the weight server at {self._address} has been silent for {self._timeout_s:g} s: "
+                f"the weight server at {self.address} has been silent for {self._timeout_s:g} s: "
                 "is it running?"
             ) from None
 
@@ -114,3 +112,14 @@ class WeightMirror:
 
 def _base(version: int, header: Header, data: np.ndarray) -> Base:
     return Base(version=version, checksum=checksum(header.to_bytes()), digests=header.digests, data=data)
+
+
+async def _entered(stack: ExitStack, receiving: AbstractContextManager[Writing]) -> Writing:
+    """Enters in a thread, since memory may have to be made; a cancelled wait still ends inside, so that the
+    stack leaves what was entered."""
+    entering = asyncio.ensure_future(asyncio.to_thread(stack.enter_context, receiving))
+    try:
+        return await asyncio.shield(entering)
+    except asyncio.CancelledError:
+        await asyncio.wait({entering})
+        raise

@@ -16,7 +16,7 @@ _COUNT, _PLACE = np.dtype("<u4"), np.dtype("<u2")
 
 def whole(new: np.ndarray) -> bytes:
     """The patch that needs no base; `new` is uint8 [n]."""
-    return _WHOLE + new.tobytes()
+    return b"".join((_WHOLE, new.data))
 
 
 def between(old: np.ndarray, new: np.ndarray, width: int) -> bytes:
@@ -36,7 +36,7 @@ def apply(patch: bytes, old: np.ndarray | None, target: np.ndarray, width: int) 
 
     Raises WeightsError for a patch that fits neither.
     """
-    kind, body = patch[:1], patch[1:]
+    kind, body = patch[:1], memoryview(patch)[1:]
     if kind == _WHOLE and len(body) == len(target):
         target[:] = np.frombuffer(body, np.uint8)
     elif kind == _SPARSE and old is not None:
@@ -54,7 +54,7 @@ def is_sparse(patch: bytes) -> bool:
     return patch[:1] == _SPARSE
 
 
-def _parsed(body: bytes, size: int, width: int) -> tuple[np.ndarray, np.ndarray]:
+def _parsed(body: memoryview, size: int, width: int) -> tuple[np.ndarray, np.ndarray]:
     """Which elements change, and to what."""
     blocks = _blocks(size // width)
     head = blocks * _COUNT.itemsize

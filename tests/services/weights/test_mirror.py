@@ -1,9 +1,10 @@
 """Weights from one node to another: two stores, one line between them."""
 
+import asyncio
 import subprocess
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -13,6 +14,8 @@ import torch
 
 from headrace.services.errors import WeightsError, WeightsGone
 from headrace.services.weights import WeightStore
+from headrace.services.weights.folder import Writing
+from headrace.services.weights.layout import Layout
 from headrace.services.weights.mirror import WeightMirror
 from headrace.services.weights.server import WeightServer
 from headrace.services.weights.transfer import Pulled
@@ -121,6 +124,30 @@ async def test_a_pull_that_was_cut_off_is_taken_up_by_another_mirror(tmp_path: P
         pulled = await two.pull(0, checksum)
         assert pulled == Pulled(moved_bytes=HEADER + 4 * (1 + 4 * BUCKET), buckets=6, sparse=0, at_hand=2)
         assert torch.equal(two.here.read("actor", 0, checksum)["w"], weights(6)["w"])
+
+
+async def test_a_pull_that_is_cancelled_as_it_begins_leaves_the_folder_to_the_next(tmp_path: Path) -> None:
+    async with nodes(tmp_path) as two:
+        checksum = two.write(0, weights(1))
+        entered, go = Event(), Event()
+
+        class Slow(WeightStore):
+            @contextmanager
+            def receiving(self, policy: str, layout: Layout) -> Iterator[Writing]:
+                entered.set()
+                go.wait(60)
+                with super().receiving(policy, layout) as writing:
+                    yield writing
+
+        mirror = WeightMirror(Slow(tmp_path / "here"), two.mirror.address, timeout_s=60)
+        pulling = asyncio.create_task(mirror.pull("actor", 0, checksum))
+        await asyncio.to_thread(entered.wait, 60)
+        pulling.cancel()
+        go.set()
+        await asyncio.wait({pulling})
+        mirror.close()
+        assert pulling.cancelled()
+        assert (await two.pull(0, checksum)).buckets == 1
 
 
 async def test_a_base_that_is_damaged_costs_bytes_and_nothing_else(tmp_path: Path) -> None:
