@@ -19,6 +19,7 @@ from headrace.services.scoring.score import Ragged, unpacked
 from headrace.services.trainer.backend import NonFiniteGradientError, StepResult
 from headrace.services.trainer.before import aligned
 from headrace.services.trainer.megatron.batches import MicroBatch, shared_out
+from headrace.services.trainer.megatron.fit import policy_fault
 from headrace.services.trainer.megatron.geometry import Geometry
 from headrace.services.trainer.megatron.gradients import clip, global_norm, reduced, refuse_non_finite
 from headrace.services.trainer.megatron.grid import Grid
@@ -59,8 +60,10 @@ class MegatronBackend:
         parallel.
 
         `total_steps` of the optimizer in the run, for the schedule; None: unknown, which only an endless one
-        allows. `seed` draws the weights of a recipe. Raises ValueError for what `fit.fault` refuses.
+        allows. `seed` draws the weights of a recipe. Raises ValueError for what `fit` refuses.
         """
+        if (problem := policy_fault(policy)) is not None:
+            raise ValueError(problem)
         self._source = open_source(policy.model, dtype=policy.dtype, seed=seed)
         geometry = Geometry.of(self._source.config.to_dict())
         self._rate = make_rate(optimizer, total_steps)
@@ -72,7 +75,13 @@ class MegatronBackend:
         self._ranks = Group(distributed.get_rank(), distributed.get_world_size())
         self._entries = entries(geometry, tp=tp, pp=pp)
         self._is_held_twice = any(entry.is_copy for entry in self._entries)
-        model = build(geometry, self._source.config, dtype=self._dtype, device=self._device)
+        model = build(
+            geometry,
+            self._source.config,
+            dtype=self._dtype,
+            device=self._device,
+            recomputes=policy.gradient_checkpointing,
+        )
         self._held = held(model, self._entries, self._grid.pp_rank)
         set_weights(self._held, self._source.tensors, self._grid)
         self._adamw = ShardedAdamW(self._held, optimizer)

@@ -1,7 +1,7 @@
 """Has megatron-core compute on the CPU, where it asks torch for a GPU at every turn.
 
-Only the name `torch` within megatron's own modules is replaced, by an explicit call: torch itself, and
-whoever else uses it in this process, stay as they are.
+Only names within megatron's own modules are replaced, by an explicit call: torch itself, and whoever else
+uses it in this process, stay as they are.
 """
 
 import sys
@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 CPU = torch.device("cpu")
+RANDOM = "megatron.core.tensor_parallel.random"
 FACTORIES = ("arange", "empty", "full", "ones", "tensor", "zeros")
 """Functions of torch that megatron calls with the device of the GPU."""
 
@@ -44,7 +45,8 @@ class CpuTorch(ModuleType):
 
 
 def install() -> None:
-    """Replaces `torch` in the modules of megatron-core that are loaded; again is the same.
+    """Replaces `torch` in the modules of megatron-core that are loaded, and what its layers that are computed
+    again ask of the GPU's random numbers; again is the same.
 
     For a process without a GPU, after everything that is needed of megatron-core was imported.
     """
@@ -52,6 +54,16 @@ def install() -> None:
     for name, module in list(sys.modules.items()):
         if name.split(".")[0] == "megatron" and getattr(module, "torch", None) is torch:
             vars(module)["torch"] = seen
+    vars(sys.modules[RANDOM]).update(_get_cuda_rng_state=_no_state, _set_cuda_rng_state=_keep_state)
+
+
+def _no_state(*_: Any, **__: Any) -> torch.Tensor:
+    """Of the random numbers of a GPU that is not there."""
+    return torch.empty(0, dtype=torch.uint8)
+
+
+def _keep_state(*_: Any, **__: Any) -> None:
+    return None
 
 
 def _on_cpu(make: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from headrace.services.models import RECIPES, config_file
 from headrace.services.models.size import size
+from headrace.services.options import PolicyOptions
 from headrace.services.trainer.megatron.geometry import unsupported
 
 
@@ -51,6 +52,14 @@ def fault(model: str, parallel: Layout) -> str | None:
                 f"{counted}, which {ranks} does not divide; choose a {key} that does"
             )
     return None
+
+
+def policy_fault(policy: PolicyOptions) -> str | None:
+    """None where the back end does what the options of the policy ask, else what is wrong and the ways
+    out."""
+    if policy.lora is None:
+        return None
+    return "backend: megatron trains no adapters (lora); leave lora out, or train with backend: torch"
 
 
 def _config(model: str) -> Mapping[str, Any]:

@@ -18,8 +18,17 @@ from headrace.services.trainer.megatron.library import (
 )
 
 
-def build(geometry: Geometry, config: PretrainedConfig, *, dtype: torch.dtype, device: torch.device) -> Any:
+def build(
+    geometry: Geometry,
+    config: PretrainedConfig,
+    *,
+    dtype: torch.dtype,
+    device: torch.device,
+    recomputes: bool,
+) -> Any:
     """This rank's part of the model, its weights not yet set; after `parallel_state` was initialised.
+
+    `recomputes`: whether a layer keeps what enters it alone, and is computed again for its gradient.
 
     Over several pipeline stages a tied model holds its embedding twice, in the first and in the last stage;
     whoever trains it adds up their gradients.
@@ -29,7 +38,7 @@ def build(geometry: Geometry, config: PretrainedConfig, *, dtype: torch.dtype, d
     pp = parallel_state.get_pipeline_model_parallel_world_size()
     with quiet():
         model = GPTModel(
-            _transformer(geometry, dtype=dtype, tp=tp, pp=pp),
+            _transformer(geometry, dtype=dtype, tp=tp, pp=pp, recomputes=recomputes),
             get_gpt_layer_local_spec(qk_layernorm=geometry.qk_norm, normalization="RMSNorm"),
             vocab_size=geometry.padded_vocabulary(tp),
             max_sequence_length=config.max_position_embeddings,
@@ -43,7 +52,7 @@ def build(geometry: Geometry, config: PretrainedConfig, *, dtype: torch.dtype, d
     return model.to(device=device, dtype=dtype)
 
 
-def _transformer(geometry: Geometry, *, dtype: torch.dtype, tp: int, pp: int) -> Any:
+def _transformer(geometry: Geometry, *, dtype: torch.dtype, tp: int, pp: int, recomputes: bool) -> Any:
     return TransformerConfig(
         num_layers=geometry.layers,
         hidden_size=geometry.hidden,
@@ -68,6 +77,9 @@ def _transformer(geometry: Geometry, *, dtype: torch.dtype, tp: int, pp: int) ->
         variable_seq_lengths=pp > 1,
         moe_token_dispatcher_type="alltoall",
         cuda_graph_scope=[],
+        recompute_granularity="full" if recomputes else None,
+        recompute_method="uniform" if recomputes else None,
+        recompute_num_layers=1 if recomputes else None,
         tensor_model_parallel_size=tp,
         pipeline_model_parallel_size=pp,
     )

@@ -6,14 +6,17 @@ import numpy as np
 import pytest
 import torch
 from torch import distributed
+from torch.nn.modules.module import register_module_forward_pre_hook
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from headrace.algorithms.clipped import ClippedRatio
 from headrace.algorithms.options import GrpoOptions
 from headrace.services.models import load
+from headrace.services.options import LoraOptions, PolicyOptions
 from headrace.services.scoring.model import PackedModel
 from headrace.services.trainer.backend import NonFiniteGradientError
 from headrace.services.trainer.megatron.backend import MegatronBackend
+from headrace.services.trainer.megatron.fit import policy_fault
 from headrace.services.trainer.torch_backend import TorchBackend
 from tests.services.scoring.models import grouped_query_llama, naive_logprobs
 from tests.services.trainer.batches import OPTIMIZER, ragged_samples
@@ -103,6 +106,33 @@ def test_bfloat16_is_moved_through_float32_copies_and_a_restored_one_goes_on_bit
     assert_same(second.weights(), end)
     assert_same(second.state(), end_state)
     assert not torch.equal(end["model.embed_tokens.weight"], weights["model.embed_tokens.weight"])
+
+
+def test_layers_that_are_computed_again_give_the_same_weights(tmp_path: Path) -> None:
+    found: list[dict[str, torch.Tensor]] = []
+    passes: list[int] = []
+
+    def count(module: torch.nn.Module, *_: object) -> None:
+        passes[-1] += type(module).__name__ == "TransformerLayer"
+
+    grouped_query_llama().save_pretrained(tmp_path / "model")
+    for recomputes in (False, True):
+        ours = open_backend(str(tmp_path / "model"), "float64", tp=1, pp=1, recomputes=recomputes)
+        passes.append(0)
+        with register_module_forward_pre_hook(count):
+            ours.accumulate(ragged_samples(2, 2), GRPO)
+        ours.step(0)
+        found.append(ours.weights())
+        ours.close()
+    assert_same(*found)
+    assert passes[1] == 2 * passes[0]
+
+
+def test_adapters_are_refused() -> None:
+    policy = PolicyOptions(model="tiny-copier", lora=LoraOptions())
+    assert policy_fault(policy) == (
+        "backend: megatron trains no adapters (lora); leave lora out, or train with backend: torch"
+    )
 
 
 def test_a_gradient_that_is_not_finite_stops_the_step_by_name_and_keeps_the_weights(

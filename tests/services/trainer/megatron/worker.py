@@ -48,9 +48,9 @@ def two_steps(backend: Backend) -> list[StepResult]:
     return [first, backend.step(1)]
 
 
-def open_backend(model: str, dtype: str, *, tp: int, pp: int) -> MegatronBackend:
+def open_backend(model: str, dtype: str, *, tp: int, pp: int, recomputes: bool = False) -> MegatronBackend:
     return MegatronBackend(
-        PolicyOptions(model=model, dtype=dtype),  # pyright: ignore[reportArgumentType]
+        PolicyOptions(model=model, dtype=dtype, gradient_checkpointing=recomputes),  # pyright: ignore[reportArgumentType]
         OPTIMIZER,
         micro_batch_tokens=MICRO_BATCH_TOKENS,
         total_steps=None,
