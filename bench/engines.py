@@ -48,11 +48,12 @@ def main() -> None:
     confine()
     turns = [{engine: child(engine, arguments.threads) for engine in ENGINES} for _ in range(arguments.turns)]
     figures = {engine: middle([turn[engine] for turn in turns]) for engine in ENGINES}
-    ratios = {
-        f"vllm_to_torch_tokens_per_s_{batch}": figures["vllm"][f"tokens_per_s_{batch}"]
-        / figures["torch"][f"tokens_per_s_{batch}"]
-        for batch in arguments.batches
-    }
+    by_torch, by_vllm = figures["torch"], figures["vllm"]
+    ratios: dict[str, float] = {}
+    for batch in arguments.batches:
+        rate, cpu = f"tokens_per_s_{batch}", f"cpu_ms_per_token_{batch}"
+        ratios[f"vllm_to_torch_{rate}"] = by_vllm[rate] / by_torch[rate]
+        ratios[f"torch_to_vllm_{cpu}"] = by_torch[cpu] / by_vllm[cpu]
     print(
         json.dumps(
             {

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from transformers import PreTrainedModel
 
-from headrace.services.options import PolicyOptions, RolloutOptions
+from headrace.services.models import load
+from headrace.services.options import PolicyOptions, RolloutOptions, VllmOptions
 from headrace.services.rollout.engines import build
 from headrace.services.rollout.engines.base import Completion, EngineDied, Request, Sampling
 from headrace.services.rollout.engines.torch_engine import TorchEngine
@@ -175,3 +176,38 @@ async def test_behind_the_loop_it_loads_cancels_and_refuses_after_a_load_that_fa
     with pytest.raises(EngineDied):
         await collect(engine, requests())
     await engine.close()
+
+
+def test_two_ranks_in_processes_of_their_own_share_the_model_and_load_from_one_file(
+    model: PreTrainedModel, started: Any, decode: Any, requests: Any, plain_logprobs: Any, other_weights: Any
+) -> None:
+    asked: list[Request] = requests(groups=3, samples=2)
+    new = copy.deepcopy(model)
+    new.load_state_dict(other_weights(model), strict=False)
+    decoder = started(vllm=VllmOptions(tensor_parallel=2))
+    for version, served in enumerate((model, new)):
+        for uid, completion in decode(decoder, asked).items():
+            assert set(completion.versions.tolist()) == {version}
+            expected = plain_logprobs(served, asked[uid], completion, 1.2)
+            assert completion.logprobs == pytest.approx(expected, abs=EXACT)
+        decoder.use_weights(version + 1, other_weights(model))
+
+
+async def test_a_published_model_is_served_from_its_folder_with_the_same_log_probabilities(
+    collect: Any, plain_logprobs: Any
+) -> None:
+    pytest.importorskip("vllm")
+    name = "smollm2-135m-instruct"
+    loaded = load(name, dtype="float32", seed=0)
+    prompt = loaded.tokenizer("Water runs to the mill because")["input_ids"]
+    asked = [
+        Request(uid=uid, group=0, prompt_ids=np.array(prompt, dtype=np.int32), seed=uid) for uid in range(4)
+    ]
+    options = RolloutOptions(engine="vllm", temperature=1.2, max_new_tokens=24, max_concurrent=4)
+    engine = await build(options, PolicyOptions(model=name), seed=0)
+    found = await collect(engine, asked)
+    await engine.close()
+    for request in asked:
+        completion = found[request.uid]
+        expected = plain_logprobs(loaded.model, request, completion, 1.2)
+        assert completion.logprobs == pytest.approx(expected, abs=EXACT)
