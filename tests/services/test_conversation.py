@@ -8,6 +8,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models
 from transformers import PreTrainedTokenizerFast
 
 from headrace.services.conversation import Extension, extended
+from headrace.services.models import exists, load_tokenizer
 from headrace.services.prompts import PromptError, encode
 
 LETTERS = ["a", "b", "c", "!", "?", "\n", " "]
@@ -109,3 +110,17 @@ def test_what_no_turn_can_be_made_of_is_refused() -> None:
         after(ids("a"), asked=[])
     with pytest.raises(PromptError, match="the model's tokenizer has none"):
         extended(ids("a"), ids("b"), said=USER, asked=NEXT, tokenizer=tokenizer(None))
+
+
+def test_a_template_as_it_was_shipped_is_extended() -> None:
+    if problem := exists("smollm2-135m-instruct"):
+        pytest.skip(problem)
+    own = load_tokenizer("smollm2-135m-instruct")
+    prompt = encode(USER, own)
+    letters = [each for letter in "Hello!" for each in own.encode(letter, add_special_tokens=False)]
+    assert len(letters) == 6 and len(own.encode("Hello!", add_special_tokens=False)) == 2
+    made = extended(prompt, np.array(letters), said=USER, asked=NEXT[1:], tokenizer=own)
+    assert (made.is_fork, made.kept) == (False, len(prompt) + 6)
+    assert own.decode(made.ids[made.kept :]) == (
+        "<|im_end|>\n<|im_start|>user\nab!<|im_end|>\n<|im_start|>assistant\n"
+    )

@@ -118,3 +118,15 @@ def test_an_unknown_kind_is_refused() -> None:
         VerifierUnusable, match="no verifier 'magic'; there are copy, reasoning_gym, math_verify, python"
     ):
         from_plain({"kind": "magic"})
+
+
+@pytest.mark.parametrize(
+    ("response", "correct"),
+    [("<answer>7</answer>", 1.0), ("7", 1.0), ("<answer>8</answer>", 0.0), ("<answer></answer>", 0.0)],
+)
+def test_reasoning_gym_scores_an_entry_that_was_written_by_hand(response: str, correct: float) -> None:
+    pytest.importorskip("reasoning_gym")
+    entry = {"question": "3 + 4 =", "answer": "7", "metadata": {"source_dataset": "chain_sum"}}
+    verdict = make(ReasoningGymVerifier())(response, {"task": "chain_sum", "config": {}, "entry": entry})
+    assert isinstance(verdict, Score)
+    assert (verdict.value, verdict.parts["exact"]) == (correct, correct)
