@@ -102,7 +102,7 @@ class Folder:
     def writing(self, size: int) -> Iterator["Writing"]:
         """A file of `size` bytes to be written and published; else it is left as a spare. Within `alone`.
 
-        Raises OSError where there is no room for it.
+        Raises WeightsError where there is no room for it.
         """
         file, path = self._spare(size) or self._new(size)
         try:
@@ -145,10 +145,13 @@ class Folder:
         try:
             fcntl.flock(file, fcntl.LOCK_EX)
             os.posix_fallocate(file, 0, size)
-        except BaseException:
+        except OSError as error:
             os.close(file)
             path.unlink()
-            raise
+            raise WeightsError(
+                f"no room for weights of {size} bytes in {self._path}: {error.strerror}; three versions are "
+                "held there: give it more memory (a container's --shm-size), or use a smaller dtype"
+            ) from error
         return file, path
 
     def _array(self, file: int, size: int) -> np.ndarray:

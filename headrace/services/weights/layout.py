@@ -132,7 +132,7 @@ def header_size(layout: Layout) -> int:
     return len(Header(layout=layout, digests=("0" * _DIGEST,) * len(layout.buckets())).to_bytes())
 
 
-def checksum(header: bytes) -> str:
+def checksum_of(header: bytes) -> str:
     """Of a version: xxh3-128 of its header, which tells the digest of every bucket."""
     return xxhash.xxh3_128_hexdigest(header)
 

@@ -19,7 +19,7 @@ import zmq
 
 from headrace.services.errors import WeightsError, WeightsGone
 from headrace.services.weights.folder import Writing
-from headrace.services.weights.layout import BUCKET_BYTES, Header, Layout, checksum, parse
+from headrace.services.weights.layout import BUCKET_BYTES, Header, Layout, checksum_of, parse
 from headrace.services.weights.store import WeightStore
 from headrace.services.weights.transfer import NOTHING, Base, Pulled, Transfer
 from headrace.transferqueue.errors import PayloadError
@@ -58,7 +58,7 @@ class WeightMirror:
             if self._has(policy, version, published):
                 return Pulled(moved_bytes=0, buckets=0, sparse=0, at_hand=0)
             first = await self._ask(policy, version, published)
-            if (found := checksum(first)) != published:
+            if (found := checksum_of(first)) != published:
                 raise WeightsError(f"{self.address} sent a header of xxh3 {found[:12]}, not {published[:12]}")
             return await self._fill(policy, version, first)
 
@@ -66,7 +66,7 @@ class WeightMirror:
         header = parse(first)
 
         async def ask(index: int, base: Base) -> bytes:
-            return await self._ask(policy, version, checksum(first), index, base.version, base.checksum)
+            return await self._ask(policy, version, checksum_of(first), index, base.version, base.checksum)
 
         with ExitStack() as stack:
             writing = await _entered(stack, self._store.receiving(policy, header.layout))
@@ -111,7 +111,7 @@ class WeightMirror:
 
 
 def _base(version: int, header: Header, data: np.ndarray) -> Base:
-    return Base(version=version, checksum=checksum(header.to_bytes()), digests=header.digests, data=data)
+    return Base(version=version, checksum=checksum_of(header.to_bytes()), digests=header.digests, data=data)
 
 
 async def _entered(stack: ExitStack, receiving: AbstractContextManager[Writing]) -> Writing:

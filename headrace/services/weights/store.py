@@ -15,10 +15,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from headrace.services.errors import WeightsError, WeightsGone
-from headrace.services.weights import layout as of
 from headrace.services.weights.copies import copy_digested, digests
 from headrace.services.weights.folder import Folder, Gone, Writing
-from headrace.services.weights.layout import Header, Layout
+from headrace.services.weights.layout import (
+    Header,
+    Layout,
+    arrange,
+    checksum_of,
+    first_bytes,
+    header_size,
+    parse,
+)
 from headrace.services.weights.tensors import form, gathered, view
 
 if TYPE_CHECKING:
@@ -48,9 +55,9 @@ class WeightStore:
         """Writes a version and returns the checksum to publish (xxh3-128, hex); old ones are retired, and
         later ones, which a trainer that went back has yet to make again.
 
-        Raises OSError where memory has no room, WeightsError where another process writes there.
+        Raises WeightsError where memory has no room, or where another process writes there.
         """
-        layout = of.arrange({name: form(tensor) for name, tensor in weights.items()})
+        layout = arrange({name: form(tensor) for name, tensor in weights.items()})
         starts = [placed.start for placed in layout.tensors]
         with self.receiving(policy, layout) as writing:
             first = len(writing.array) - layout.size
@@ -61,7 +68,7 @@ class WeightStore:
             writing.array[:first] = np.frombuffer(header, np.uint8)
             writing.publish(version)
         self.retire(policy, newest=version)
-        return of.checksum(header)
+        return checksum_of(header)
 
     def read(self, policy: str, version: int, checksum: str) -> dict[str, "torch.Tensor"]:
         """Maps a version: tensors are views of the file, by Hugging Face name, to be looked at only.
@@ -83,13 +90,13 @@ class WeightStore:
         folder = self.folder(policy)
         try:
             with folder.open(version) as file:
-                header = of.first_bytes(file)
-                found = of.checksum(header)
+                header = first_bytes(file)
+                found = checksum_of(header)
                 if checksum not in (found, None):
                     raise WeightsError(
                         f"{folder.path(version)}: xxh3 {found[:12]}, but {str(checksum)[:12]} was published"
                     )
-                yield Opened(file=file, header=of.parse(header), data_start=len(header))
+                yield Opened(file=file, header=parse(header), data_start=len(header))
         except Gone:
             raise self._gone(policy, version) from None
 
@@ -115,7 +122,7 @@ class WeightStore:
     def receiving(self, policy: str, layout: Layout) -> Iterator[Writing]:
         """A file to be filled from elsewhere, header included."""
         folder = self.folder(policy)
-        with folder.alone(), folder.writing(of.header_size(layout) + layout.size) as writing:
+        with folder.alone(), folder.writing(header_size(layout) + layout.size) as writing:
             yield writing
 
     def retire(self, policy: str, *, newest: int) -> None:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from headrace.services.errors import WeightsError
-from headrace.services.weights.layout import WIDTHS, Form, Placed
+from headrace.services.weights.layout import Form, Placed
 
 if TYPE_CHECKING:
     import torch
@@ -55,6 +55,3 @@ def view(data: np.ndarray, placed: Placed) -> "torch.Tensor":
         return torch.empty(placed.form.shape, dtype=dtype)
     flat = torch.from_numpy(data[placed.start : placed.end])
     return flat.view(dtype).reshape(placed.form.shape)
-
-
-assert TORCH_NAMES.keys() == WIDTHS.keys()

@@ -205,6 +205,16 @@ def test_a_folder_has_one_writer_at_a_time(tmp_path: Path) -> None:
     assert WeightStore(tmp_path).write("actor", 0, WEIGHTS)
 
 
+def test_a_version_that_there_is_no_room_for_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
+    folder = WeightStore(tmp_path).folder("actor")
+    with (
+        folder.alone(),
+        pytest.raises(WeightsError, match=f"no room for weights of {1 << 60} bytes in .*actor"),
+    ):
+        folder.writing(1 << 60).__enter__()
+    assert list((tmp_path / "actor").iterdir()) == []
+
+
 KILLED = """
 import sys
 from pathlib import Path
