@@ -66,6 +66,7 @@ class MegatronBackend:
             raise ValueError(problem)
         self._source = open_source(policy.model, dtype=policy.dtype, seed=seed)
         geometry = Geometry.of(self._source.config.to_dict())
+        geometry.check_layout(tp=tp, pp=pp)
         self._rate = make_rate(optimizer, total_steps)
         self._options = optimizer
         self._micro_batch_tokens = micro_batch_tokens

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from headrace.services.models import RECIPES, config_file
 from headrace.services.models.size import size
 from headrace.services.options import PolicyOptions
-from headrace.services.trainer.megatron.geometry import unsupported
+from headrace.services.trainer.megatron.geometry import indivisible, unsupported
 
 
 class Layout(Protocol):
@@ -45,13 +45,17 @@ def fault(model: str, parallel: Layout) -> str | None:
     """
     if (problem := unsupported(_config(model))) is not None:
         return f"backend: megatron cannot train model {model!r}: {problem}"
-    for counted, number, key, ranks in _divided(model, parallel):
-        if number % ranks:
-            return (
-                f"backend: megatron cannot lay model {model!r} over {key}: {ranks}: it has {number} "
-                f"{counted}, which {ranks} does not divide; choose a {key} that does"
-            )
-    return None
+    found = size(model)
+    if found is None:
+        return None
+    problem = indivisible(
+        query_groups=found.kv_heads,
+        intermediate=found.intermediate,
+        layers=found.layers,
+        tp=parallel.tp,
+        pp=parallel.pp,
+    )
+    return None if problem is None else f"backend: megatron cannot lay out model {model!r}: {problem}"
 
 
 def policy_fault(policy: PolicyOptions) -> str | None:
@@ -65,14 +69,3 @@ def policy_fault(policy: PolicyOptions) -> str | None:
 def _config(model: str) -> Mapping[str, Any]:
     found = None if model in RECIPES else config_file(model)
     return {"model_type": "llama"} if found is None else json.loads(found.read_text())
-
-
-def _divided(model: str, parallel: Layout) -> list[tuple[str, int, str, int]]:
-    found = size(model)
-    if found is None:
-        return []
-    return [
-        ("key-value heads", found.kv_heads, "tp", parallel.tp),
-        ("intermediate units", found.intermediate, "tp", parallel.tp),
-        ("layers", found.layers, "pp", parallel.pp),
-    ]

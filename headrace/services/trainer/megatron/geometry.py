@@ -55,6 +55,14 @@ class Geometry:
             qk_norm=family == "qwen3",
         )
 
+    def check_layout(self, *, tp: int, pp: int) -> None:
+        """Raises ValueError where `tp` x `pp` ranks cannot hold equal parts."""
+        problem = indivisible(
+            query_groups=self.query_groups, intermediate=self.intermediate, layers=self.layers, tp=tp, pp=pp
+        )
+        if problem is not None:
+            raise ValueError(f"the model cannot be laid out: {problem}")
+
     def padded_vocabulary(self, tp: int) -> int:
         """Rows of the embedding over all `tp` ranks; those past `vocabulary` are zero and never scored."""
         unit = VOCABULARY_MULTIPLE * tp
@@ -77,6 +85,20 @@ def unsupported(config: Mapping[str, Any]) -> str | None:
     for key in ("attention_bias", "mlp_bias", "use_sliding_window"):
         if config.get(key):
             return f"its {key} is set, which is not supported{WAY_OUT}"
+    return None
+
+
+def indivisible(*, query_groups: int, intermediate: int, layers: int, tp: int, pp: int) -> str | None:
+    """None where `tp` x `pp` ranks can hold equal parts, else what is wrong and the way out."""
+    for counted, number, key, ranks in (
+        ("key-value heads", query_groups, "tp", tp),
+        ("feed-forward units", intermediate, "tp", tp),
+        ("layers", layers, "pp", pp),
+    ):
+        if number % ranks:
+            return (
+                f"it has {number} {counted}, which {key}: {ranks} does not divide; choose a {key} that does"
+            )
     return None
 
 

@@ -5,8 +5,10 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import save_file
+from transformers import Qwen2Config
 
 from headrace.services.trainer.megatron.fit import fault
+from headrace.services.trainer.megatron.geometry import Geometry
 
 CONFIG = {
     "model_type": "qwen2",
@@ -41,9 +43,9 @@ def test_recipes_of_the_llama_family_fit() -> None:
         (Layout(tp=2, pp=3), None),
         (
             Layout(tp=4),
-            "over tp: 4: it has 2 key-value heads, which 4 does not divide; choose a tp that does",
+            "it has 2 key-value heads, which tp: 4 does not divide; choose a tp that does",
         ),
-        (Layout(pp=2), "over pp: 2: it has 3 layers, which 2 does not divide; choose a pp that does"),
+        (Layout(pp=2), "it has 3 layers, which pp: 2 does not divide; choose a pp that does"),
     ],
 )
 def test_a_layout_that_does_not_divide_the_model_is_refused(
@@ -69,3 +71,10 @@ def test_what_would_be_computed_otherwise_is_refused_by_name(
     assert found is not None
     assert problem in found
     assert found.endswith("train it with backend: torch")
+
+
+def test_what_config_json_leaves_out_is_judged_when_the_whole_configuration_is_known() -> None:
+    geometry = Geometry.of(Qwen2Config(num_hidden_layers=3, num_key_value_heads=2).to_dict())
+    geometry.check_layout(tp=2, pp=3)
+    with pytest.raises(ValueError, match="it has 2 key-value heads, which tp: 4 does not divide"):
+        geometry.check_layout(tp=4, pp=1)
