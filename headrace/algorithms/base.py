@@ -13,6 +13,8 @@ import numpy as np
 if TYPE_CHECKING:
     import torch
 
+    from headrace.algorithms.registry import Recipe
+
 T = TypeVar("T")
 
 OUTPUTS = ("entropy", "mean_logprobs", "values")
@@ -121,6 +123,9 @@ class Algorithm(Protocol):
 
     trains_values: bool = False
     """Whether the model is a value model, a token classifier with one label: `outputs()` is then `values`."""
+
+    recipe: "Recipe | None" = None
+    """What `registry.build` made it of, for another process to make the same; None: something else did."""
 
     needs_full_batch: bool = False
     """Whether `advantages` or `prepare` must see the step's whole batch at once. Gradients then wait for

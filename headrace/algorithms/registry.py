@@ -1,7 +1,7 @@
 """Algorithms by the name that a dataflow gives as `kind`."""
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from headrace.algorithms.atod import Atod
@@ -45,14 +45,33 @@ ALGORITHMS: dict[str, Callable[[Any], Algorithm]] = {
 """What makes an algorithm of the options of its kind."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """What an algorithm is made of; plain data."""
+
+    options: AlgorithmOptions
+    max_new_tokens: int
+    step: int
+
+    def build(self) -> Algorithm:
+        """As the function `build`."""
+        return build(self.options, max_new_tokens=self.max_new_tokens, step=self.step)
+
+
 def build(options: AlgorithmOptions, *, max_new_tokens: int, step: int = 0) -> Algorithm:
-    """The algorithm that `options` name, as it is at a training step of the run.
+    """The algorithm that `options` name, as it is at a training step of the run; it knows its recipe.
 
     `max_new_tokens` is the rollout's, for a length that the options leave out.
 
     Raises ValueError for options that contradict each other and for a user's class that is not as it was
     declared, ImportError where its module does not import.
     """
+    algorithm = _made(options, max_new_tokens, step)
+    algorithm.recipe = Recipe(options=options, max_new_tokens=max_new_tokens, step=step)
+    return algorithm
+
+
+def _made(options: AlgorithmOptions, max_new_tokens: int, step: int) -> Algorithm:
     if isinstance(options, PythonOptions):
         return _of_user(options)
     if isinstance(options, PolicyGradient) and options.sequence_length is None:

@@ -6,6 +6,7 @@ ServiceError
 │   └── NoWayOn       and would again: a wait ended at its deadline, or a step cannot be taken
 ├── WeightsError      weights that are not what was published
 │   └── WeightsGone   the version was pruned before it was read: ask for the newest
+├── RanksFailed       a trainer of several processes that lost one
 ├── TransformError    a transform that cannot be called, that raised, or that gave what it did not declare
 └── TrainingError     a step that cannot be taken (non-finite gradient, staleness beyond the bound)
 """
@@ -33,6 +34,10 @@ class WeightsError(ServiceError):
 
 class WeightsGone(WeightsError):
     """The version was pruned before it was read: ask for the newest."""
+
+
+class RanksFailed(ServiceError):
+    """A trainer of several processes that lost one, or in which they disagreed."""
 
 
 class TransformError(ServiceError):

@@ -19,6 +19,7 @@ from headrace.services.options.eval import EvalOptions
 from headrace.services.options.judge import JudgeOptions
 from headrace.services.options.nodes import (
     CriticOptions,
+    ParallelOptions,
     ReferenceOptions,
     RewardOptions,
     RolloutOptions,
@@ -64,6 +65,7 @@ __all__ = [
     "MathVerifyVerifier",
     "OpenaiOptions",
     "OptimizerOptions",
+    "ParallelOptions",
     "ParquetData",
     "Placed",
     "PolicyOptions",

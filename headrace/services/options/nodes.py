@@ -116,11 +116,33 @@ class CriticOptions(ScorerOptions):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ParallelOptions:
+    """Processes of one trainer, all on its node: tp x pp x dp of them."""
+
+    dp: Count = 1
+    """Ranks that share out the groups of a batch, or as many sets of tp x pp ranks that do."""
+    fsdp: bool = False
+    """With torch, lay weights, gradients and moments in shards over the ranks; else each has all of them."""
+    tp: Count = 1
+    """With megatron, ranks that share out each layer."""
+    pp: Count = 1
+    """With megatron, ranks that share out the sequence of layers."""
+
+    @property
+    def processes(self) -> int:
+        return self.dp * self.tp * self.pp
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TrainerOptions(Placed):
     """Turns batches of whole groups into new versions of its policy."""
 
     algorithm: AlgorithmOptions
     """How a group's rewards become a loss."""
+    backend: Literal["torch", "megatron"] = "torch"
+    """What trains: the Hugging Face model, or megatron-core's form of it."""
+    parallel: ParallelOptions = field(default_factory=ParallelOptions)
+    """Processes that train together; every rank gets the node's threads."""
     prompts_per_step: Count = 32
     """Groups in one training step."""
     steps: Count | None = None

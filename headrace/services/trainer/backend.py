@@ -90,6 +90,10 @@ class Backend(Protocol):
         """What a checkpoint needs beyond the weights to go on bit for bit; views, valid until `step`."""
         ...
 
+    def close(self) -> None:
+        """Ends what it started, whatever state that is in."""
+        ...
+
     def load_state(self, weights: "Mapping[str, torch.Tensor]", state: "Mapping[str, torch.Tensor]") -> None:
         """Weights by Hugging Face name and what `state` gave, both from one checkpoint."""
         ...

@@ -30,17 +30,16 @@ from headrace.algorithms.registry import build
 from headrace.services.base import Context
 from headrace.services.clock import ActivityClock
 from headrace.services.data_position import DataPosition
-from headrace.services.errors import TrainingError, describe
+from headrace.services.errors import RanksFailed, TrainingError, describe
 from headrace.services.options import TrainerOptions
 from headrace.services.trainer import checkpoint
 from headrace.services.trainer.backend import Backend, NonFiniteGradientError, StepResult
+from headrace.services.trainer.backends import open_backend
 from headrace.services.trainer.barrier import reached
 from headrace.services.trainer.credited import column, credited
 from headrace.services.trainer.intake import Intake, Judged
 from headrace.services.trainer.ledger import Ledger, intake_metrics, queue_metrics, staleness_limit
 from headrace.services.trainer.samples import Samples
-from headrace.services.trainer.scores import open_scores
-from headrace.services.trainer.torch_backend import TorchBackend
 from headrace.services.trainer.update import metrics as update_metrics
 from headrace.services.trainer.update import optimizer_steps
 from headrace.services.transforms import Transforms
@@ -53,10 +52,9 @@ T = TypeVar("T")
 class Trainer:
     """Leads its policy: its steps are the policy's versions."""
 
-    _backend: Backend
-
     def __init__(self) -> None:
         self._compute = ThreadPoolExecutor(1, thread_name_prefix="trainer")
+        self._opened: Backend | None = None
         self._clock = ActivityClock()
         self._data = DataPosition()
         self._committed = self._saved = 0
@@ -83,22 +81,19 @@ class Trainer:
         await self._run(self._load)
         await self._publish(self._committed, await self._write_weights(self._committed))
 
+    @property
+    def _backend(self) -> Backend:
+        assert self._opened is not None, "setup comes first"
+        return self._opened
+
     def _built(self, step: int) -> Algorithm:
         return build(self._options.algorithm, max_new_tokens=self._context.flow.max_new_tokens, step=step)
 
     def _load(self) -> None:
         context = self._context
         disable_progress_bar()
-        opened = open_scores(
-            context.policy, self._algorithm, temperature=context.flow.temperature, seed=context.weights_seed
-        )
-        self._tokenizer = opened.tokenizer
-        self._backend = TorchBackend(
-            opened.scores,
-            context.policy.optimizer,
-            micro_batch_tokens=self._options.micro_batch_tokens,
-            total_steps=context.flow.steps * self._options.update.updates_per_batch,
-        )
+        opened = open_backend(context, self._algorithm)
+        self._tokenizer, self._opened = opened.tokenizer, opened.backend
         if context.resume is not None:
             found = checkpoint.read(context.resume)
             self._backend.load_state(found.weights(), found.tensors())
@@ -259,7 +254,7 @@ class Trainer:
     def _write_weights(self, version: int) -> asyncio.Future[str]:
         """Writes the current weights as `version`; nobody knows of them before they are published."""
         policy = self._context.policy_name
-        return self._run(self._weights.write, policy, version, self._backend.weights())
+        return self._run(lambda: self._weights.write(policy, version, self._backend.weights()))
 
     async def _publish(self, version: int, checksum: str) -> None:
         lost = await self._context.client.publish(self._context.policy_name, version, checksum)
@@ -347,7 +342,16 @@ class Trainer:
                 if not self._finishing.cancelled() and (error := self._finishing.exception()) is not None:
                     self._context.report.event("step_failed", reason=describe(error))
             if self._saved != self._committed and not self._torn:
-                await self._run(self._backend.discard)
-                await self._save()
+                await self._save_before_the_end()
         finally:
+            if self._opened is not None:
+                await self._run(self._opened.close)
             await asyncio.to_thread(self._compute.shutdown)
+
+    async def _save_before_the_end(self) -> None:
+        """What a trainer that lost a rank cannot save is said: the run goes on from an earlier checkpoint."""
+        try:
+            await self._run(self._backend.discard)
+            await self._save()
+        except RanksFailed as error:
+            self._context.report.event("not_saved", step=self._committed, reason=describe(error))

@@ -8,6 +8,7 @@ Among several ranks each trains whole groups of its own, and the gradients are a
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -64,7 +65,7 @@ class TorchBackend:
         self._masters = Masters(trained | dict(scores.own))
         self._stepped = self._masters.stepped
         self._adamw = torch.optim.AdamW(
-            self._stepped.values(),
+            _alike(self._stepped),
             lr=optimizer.lr,
             betas=optimizer.betas,
             eps=optimizer.eps,
@@ -79,11 +80,12 @@ class TorchBackend:
             samples = self.prepared(samples, algorithm)
         mine = self._share(samples)
         packs, group_tokens = self._packs(mine)
+        idle = self._idle_passes(samples.prompt_ids, samples.response_ids, len(packs))
         own = Tally()
         prepared = self._prepare(mine, packs, group_tokens, algorithm)
         for packed, columns in zip(packs, prepared, strict=True):
             own.add(self._backward(mine, packed, group_tokens, algorithm, columns))
-        for packed in self._idle_passes(samples.prompt_ids, samples.response_ids, len(packs)):
+        for packed in idle:
             self._pass_idly(packed, algorithm)
         own = self._ranks.together(own)
         self._tally.merge(own)
@@ -190,6 +192,9 @@ class TorchBackend:
         torch.set_rng_state(state[RNG].cpu())
         self.discard()
 
+    def close(self) -> None:
+        """It started nothing: as one of several ranks, it is ended by what started those."""
+
     def _held(self) -> dict[str, torch.Tensor]:
         """Parameters and saved buffers by Hugging Face name, tied ones once."""
         once = dict(self._model.named_parameters())
@@ -210,7 +215,7 @@ class TorchBackend:
         self, prompt_ids: Sequence[np.ndarray], response_ids: Sequence[np.ndarray], passes: int
     ) -> list[Pack]:
         """What a rank that has fewer passes than another puts through a model in shards, which all ranks go
-        through together."""
+        through together; asked for in every rank before its first pass."""
         missing = self._ranks.most(passes) - passes if self._is_sharded else 0
         if not missing:
             return []
@@ -286,6 +291,12 @@ class TorchBackend:
         except NonFiniteGradientError:
             self._adamw.zero_grad(set_to_none=True)
             raise
+
+
+def _alike(parameters: Mapping[str, torch.nn.Parameter]) -> list[dict[str, Any]]:
+    """What the optimizer steps at once: shards apart from what every rank has whole."""
+    parts = [[p for p in parameters.values() if is_sharded(p) is sharded] for sharded in (False, True)]
+    return [{"params": part} for part in parts if part]
 
 
 def _check_fit(held: Mapping[str, torch.Tensor], given: Mapping[str, torch.Tensor]) -> None:

@@ -67,6 +67,7 @@ class Counting:
 
     def __init__(self) -> None:
         self.weight, self.batches, self.discarded = 0, [[]], 0
+        self.closed = False
         self.sizes: list[int] = []
         self.credits: list[float] = []
         self.trained: list[float] = []
@@ -113,6 +114,9 @@ class Counting:
 
     def save_model(self, directory: Path) -> None:
         save_file(self.weights(), directory / "model.safetensors")
+
+    def close(self) -> None:
+        self.closed = True
 
     def load_state(self, weights: Mapping[str, torch.Tensor], state: Mapping[str, torch.Tensor]) -> None:
         self.weight = int(weights["w"])

@@ -3,8 +3,7 @@ from types import SimpleNamespace
 import pytest
 
 from headrace.services.trainer import service
-from headrace.services.trainer.scores import open_scores
-from headrace.services.trainer.torch_backend import TorchBackend
+from headrace.services.trainer.backends import open_backend
 from tests.services.trainer.bed import Counting
 
 
@@ -12,7 +11,6 @@ from tests.services.trainer.bed import Counting
 def backend(monkeypatch: pytest.MonkeyPatch) -> Counting:
     made = Counting()
     tokenizer = SimpleNamespace(save_pretrained=lambda folder: None)
-    opened = SimpleNamespace(scores=None, tokenizer=tokenizer)
-    monkeypatch.setattr(service, open_scores.__name__, lambda *_, **__: opened)
-    monkeypatch.setattr(service, TorchBackend.__name__, lambda *_, **__: made)
+    opened = SimpleNamespace(backend=made, tokenizer=tokenizer)
+    monkeypatch.setattr(service, open_backend.__name__, lambda *_: opened)
     return made
