@@ -28,7 +28,7 @@ PROCESS, MODEL_PROCESS = 115 * MIB, 325 * MIB
 """Private memory (USS) of a replica, without torch and with it: the largest in runs of
 grpo_solver_verifier_cpu and grpo_smollm2_arithmetic_cpu, looked at every 2 s for 90 s, on x86-64 with torch
 for CPUs, less what their models take."""
-VLLM_PROCESS = 910 * MIB
+VLLM_PROCESS = 730 * MIB
 """The same of one that serves tiny-copier through vLLM 0.32 for CPUs."""
 WITHOUT_TORCH = ("tiny-copier", "tiny-value")
 """Models whose tokenizer does not import it."""

@@ -23,6 +23,8 @@ from headrace.services.rollout.engines.vllm.in_process import InProcess, prepare
 from headrace.services.rollout.engines.vllm.shape import ModelShape
 
 GIB = 1 << 30
+STEP_TOKENS = 2048
+"""Fewest tokens that a step on a CPU may read, prompts and answers together."""
 
 
 def start(options: RolloutOptions, policy: PolicyOptions, *, seed: int, version: int) -> DecodeLoop:
@@ -54,12 +56,19 @@ def start_decoder(options: RolloutOptions, policy: PolicyOptions, *, seed: int, 
 def engine_fields(
     options: RolloutOptions, folder: Path, *, dtype: str, longest: int, gpu: bool
 ) -> dict[str, Any]:
-    """Of vLLM's EngineArgs. Steps are not overlapped, so that a step returns every token that it drew."""
+    """Of vLLM's EngineArgs. Steps are not overlapped, so that a step returns every token that it drew.
+
+    On a CPU prompts are read whole: a seeded sample whose prompt is read in parts ends vLLM 0.32 there.
+    """
     own = options.vllm
-    memory = (
+    machine: dict[str, Any] = (
         {"gpu_memory_utilization": own.gpu_memory_utilization}
         if gpu
-        else {"kv_cache_memory_bytes": int(own.cpu_cache_gib * GIB)}
+        else {
+            "kv_cache_memory_bytes": int(own.cpu_cache_gib * GIB),
+            "enable_chunked_prefill": False,
+            "max_num_batched_tokens": max(longest, options.max_concurrent, STEP_TOKENS),
+        }
     )
     return {
         "model": str(folder),
@@ -75,5 +84,5 @@ def engine_fields(
         "enforce_eager": own.enforce_eager or not gpu,
         "tensor_parallel_size": own.tensor_parallel,
         "distributed_executor_backend": "uni" if own.tensor_parallel == 1 else "mp",
-        **memory,
+        **machine,
     }

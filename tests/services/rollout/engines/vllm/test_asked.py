@@ -55,6 +55,8 @@ def test_on_a_cpu_the_cache_has_its_size_and_nothing_is_compiled() -> None:
         "tensor_parallel_size": 1,
         "distributed_executor_backend": "uni",
         "kv_cache_memory_bytes": 536_870_912,
+        "enable_chunked_prefill": False,
+        "max_num_batched_tokens": 2048,
     }
 
 

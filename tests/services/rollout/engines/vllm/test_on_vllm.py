@@ -57,6 +57,18 @@ def test_a_sample_is_drawn_by_its_own_seed_whatever_is_drawn_beside_it(
     assert len({tuple(completion.token_ids.tolist()) for completion in together.values()}) > 8
 
 
+def test_prompts_beyond_what_a_step_reads_wait_for_the_next_one(
+    model: PreTrainedModel, started: Any, decode: Any, plain_logprobs: Any
+) -> None:
+    draws = np.random.default_rng(0)
+    prompts = [draws.integers(3, 13, size=150).astype(np.int32) for _ in range(20)]
+    asked = [Request(uid=uid, group=uid, prompt_ids=prompt, seed=uid) for uid, prompt in enumerate(prompts)]
+    for uid, completion in decode(started(), asked).items():
+        assert_whole(completion)
+        expected = plain_logprobs(model, asked[uid], completion, 1.2)
+        assert completion.logprobs == pytest.approx(expected, abs=EXACT)
+
+
 def test_a_swap_keeps_what_is_cached_and_each_token_is_of_the_version_that_it_carries(
     model: PreTrainedModel,
     started: Any,
