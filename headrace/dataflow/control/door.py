@@ -42,10 +42,11 @@ class Door:
 
     @contextmanager
     def shown_in(self, run_dir: Path) -> Iterator[None]:
-        file = run_dir / FILE
-        file.unlink(missing_ok=True)
-        with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
+        file, aside = run_dir / FILE, run_dir / f"{FILE}.writing"
+        aside.unlink(missing_ok=True)
+        with open(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
             json.dump(asdict(self), out)
+        aside.rename(file)
         try:
             yield
         finally:

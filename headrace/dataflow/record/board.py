@@ -13,8 +13,9 @@ from headrace.services.clock import ACTIVITIES
 from headrace.services.lifecycle import State
 
 STATE, STARTED = "state", "started"
-ENDS = {"died": State.FAILED, "failed": State.FAILED, "given_up": State.FAILED, "retired": State.STOPPED}
-"""Events of the launcher that end a life of a replica."""
+FAILURES = ("died", "failed", "given_up")
+ENDS = ("retired", "drained")
+"""Events of the launcher that end a life of a replica, by a failure or not."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,8 +52,10 @@ class Board:
             self._put(
                 str(body["replica"]), record.at, State.STARTING, pid=body["pid"], restarts=body["restarts"]
             )
+        elif record.kind in FAILURES:
+            self._put(str(body["replica"]), record.at, State.FAILED, error=str(body["reason"]))
         elif record.kind in ENDS:
-            self._put(str(body["replica"]), record.at, ENDS[record.kind], error=str(body["reason"]))
+            self._put(str(body["replica"]), record.at, State.STOPPED)
         elif record.kind == STATE:
             error = {"error": str(body["reason"])} if body["new"] == State.FAILED else {}
             self._put(record.source, record.at, State(body["new"]), **error)

@@ -36,7 +36,7 @@ def export(run: Path, folder: Path, *, policy: str | None = None, step: int | No
     checkpoint, skipped = _checkpoint(checkpoints, step)
     try:
         write_model(checkpoint, folder)
-    except (FileExistsError, ValueError) as error:
+    except (OSError, ValueError) as error:
         raise ExportError(str(error)) from error
     return Exported(folder=folder, policy=named, step=checkpoint.step, skipped=skipped)
 

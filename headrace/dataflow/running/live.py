@@ -78,6 +78,7 @@ class Live:
         self._keep = keep
         self._stop = stop
         self._changing: set[str] = set()
+        self._setting = asyncio.Lock()
 
     async def overview(self) -> dict[str, Any]:
         """Steps by policy, the queue's figures by table, and how every replica stands."""
@@ -118,6 +119,7 @@ class Live:
         free = (index for index in range(len(taken) + replicas) if index not in taken)
         added = [replace(template, index=next(free)) for _ in range(replicas - len(running))]
         drained = running[replicas:]
+        self._check(self._scaled(node, replicas))
         scaled = Scaled(
             node=node,
             before=len(running),
@@ -131,8 +133,12 @@ class Live:
         async with self._change(node, "scale", asker, before=len(running), after=replicas):
             for assignment in added:
                 self._keep(assignment)
-            await asyncio.gather(*(self._ready(assignment) for assignment in added))
+            ends = await asyncio.gather(*map(self._ready, added), return_exceptions=True)
+            if failures := [end for end in ends if isinstance(end, BaseException)]:
+                await asyncio.gather(*(self._drain(each.replica, "could not be added") for each in added))
+                raise failures[0]
             await asyncio.gather(*(self._drain(name, f"scaled to {replicas}") for name in drained))
+            self._spec = self._scaled(node, replicas)
         return scaled
 
     async def restart(self, node: str, asker: Asker) -> list[str]:
@@ -141,6 +147,10 @@ class Live:
         restarted = self._supervisor.replicas(node)
         async with self._change(node, "restart", asker, replicas=restarted):
             for name in restarted:
+                if name not in self._supervisor.replicas(node):
+                    raise Refusal(
+                        f"{name} has ended by itself; those before it were restarted, the rest were not"
+                    )
                 await self._drain(name, "restarted")
                 again = replace(template, index=int(name.rpartition("/")[2]))
                 self._keep(again)
@@ -154,16 +164,16 @@ class Live:
 
         Units that were begun keep the bound under which they were begun.
         """
-        spec = self._with(staleness, policy)
-        if wrong := errors(check_here(spec)):
-            raise Refusal("; ".join(map(str, wrong)))
-        tables = plan(spec, this_machine()).tables
-        before = (await self._client.stats()).tables
-        moved = {name: table for name, table in tables.items() if table.staleness != before[name].staleness}
-        async with self._change("", "set staleness", asker, staleness=staleness, policy=policy or ""):
-            for table in moved.values():
-                await self._client.create(table)
-            self._spec = spec
+        async with self._setting:
+            spec = self._with(staleness, policy)
+            self._check(spec)
+            tables = plan(spec, this_machine()).tables
+            now = (await self._client.stats()).tables
+            moved = {name: table for name, table in tables.items() if table.staleness != now[name].staleness}
+            async with self._change("", "set staleness", asker, staleness=staleness, policy=policy or ""):
+                for table in moved.values():
+                    await self._client.create(table)
+                self._spec = self._with(staleness, policy)
         return {name: written(table.staleness) for name, table in moved.items()}
 
     def stop(self, asker: Asker) -> None:
@@ -182,6 +192,15 @@ class Live:
         own = replace(self._spec.policies[policy], staleness=staleness)
         return replace(self._spec, policies={**self._spec.policies, policy: own})
 
+    def _scaled(self, node: str, replicas: int) -> GraphSpec:
+        found = self._spec.nodes[node]
+        options = replace(found.options, replicas=replicas)
+        return replace(self._spec, nodes={**self._spec.nodes, node: replace(found, options=options)})
+
+    def _check(self, spec: GraphSpec) -> None:
+        if wrong := errors(check_here(spec)):
+            raise Refusal("; ".join(map(str, wrong)))
+
     def _changeable(self, node: str) -> Assignment:
         if node not in self._told:
             raise Refusal(f"no service {node!r} runs; there are {', '.join(sorted(self._told))}")
@@ -193,6 +212,8 @@ class Live:
             )
         if node in self._changing:
             raise Refusal(f"{node} is being changed by an earlier ask; wait for that to end")
+        if not self._supervisor.replicas(node):
+            raise Refusal(f"{node} has no replica left that runs: no unfinished policy needs it")
         return template
 
     async def _drain(self, replica: str, reason: str) -> None:

@@ -91,15 +91,19 @@ class Supervisor:
     async def drain(self, replica: str, reason: str, *, timeout_s: float) -> None:
         """Lets a replica finish what it holds, and ends it; after the time it hands the rest back.
 
-        The run goes on without it; the task of its `keep` ends, and does not raise.
+        The run goes on without it; the task of its `keep` ends, and does not raise. One that has ended by
+        itself stays as it is.
         """
-        self._leaving.add(replica)
         task = self._kept[replica]
+        if task.done():
+            return
+        self._leaving.add(replica)
         try:
             if (handle := self._handles.get(replica)) is not None:
-                with suppress(ReplicaFailed, ReplicaDied):
-                    await handle.drain()
-                await asyncio.wait({task}, timeout=timeout_s)
+                with suppress(ReplicaFailed, ReplicaDied, TimeoutError):
+                    async with asyncio.timeout(timeout_s):
+                        await handle.drain()
+                        await asyncio.wait({task})
             if not task.done():
                 await self._end([replica])
         finally:

@@ -38,6 +38,15 @@ def test_the_last_error_stays_in_the_life_that_follows() -> None:
     assert standing.error == "killed"
 
 
+def test_a_life_that_was_drained_is_over_and_no_failure() -> None:
+    board = Board()
+    for record in (started(1.0), state(State.READY, 2.0)):
+        board.take(record)
+    board.take(said("launch", "drained", 3.0, replica="answers/0", reason="restarted"))
+    (standing,) = board.standings()
+    assert (standing.state, standing.error) == (State.STOPPED, "")
+
+
 def test_shares_of_time_and_steps_are_kept() -> None:
     board = Board()
     shares: dict[str, Any] = {"busy": 0.5, "idle_wait_data": 0.5, "idle_wait_weights": 0.0, "paused": 0.0}

@@ -78,6 +78,14 @@ class Stubborn(Life):
         raise TimeoutError
 
 
+class Wedged(Life):
+    """Does not even answer."""
+
+    async def drain(self) -> None:
+        self.diary.append(f"drain {self.name}")
+        await asyncio.Event().wait()
+
+
 class FailsWhenStopped(Life):
     async def wait(self) -> None:
         await self.stopped.wait()
@@ -243,7 +251,9 @@ async def test_a_role_that_is_retired_ends_and_the_others_go_on(diary: list[str]
     assert diary[6:] == ["stop scores/0"]
 
 
-@pytest.mark.parametrize(("way", "stops"), [(GOES_ON, []), (Busy, ["stop answers/1"])])
+@pytest.mark.parametrize(
+    ("way", "stops"), [(GOES_ON, []), (Busy, ["stop answers/1"]), (Wedged, ["stop answers/1"])]
+)
 async def test_a_drained_replica_ends_and_the_rest_of_its_role_goes_on(
     diary: list[str], way: Any, stops: list[str]
 ) -> None:
@@ -268,6 +278,16 @@ async def test_a_replica_that_dies_while_it_drains_is_not_started_again(diary: l
     assert task.exception() is None
     assert diary == ["start answers/0", "drain answers/0", "evict answers/0"]
     assert [detail["reason"] for detail in report.of("failed")] == [str(FAILED)]
+
+
+async def test_a_replica_that_has_ended_is_not_drained(diary: list[str]) -> None:
+    kept, report = supervisor(diary, answers_0=[GOES_ON], answers_1=[NoWayOn("the same again")])
+    kept.keep(assignment())
+    await kept.keep(assignment(index=1))
+    await kept.drain("answers/1", "restarted", timeout_s=60.0)
+    assert report.of("drained") == []
+    assert kept.replicas("answers") == ["answers/0"]
+    await kept.stop()
 
 
 async def test_a_role_is_lost_with_the_last_of_those_that_are_left(diary: list[str]) -> None:

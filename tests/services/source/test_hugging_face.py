@@ -46,6 +46,16 @@ def test_the_only_split_needs_no_name(tmp_path: Path) -> None:
     assert prompts(HuggingFaceData(path=str(tmp_path / "one"))) == ["c"]
 
 
+@pytest.mark.parametrize(
+    ("asked", "named"),
+    [({"split": "test"}, "is one split, None, not 'test'"), ({"subset": "sums"}, "has no subsets")],
+)
+def test_a_saved_split_is_no_other_than_itself(tmp_path: Path, asked: dict[str, Any], named: str) -> None:
+    datasets.Dataset.from_list([{"prompt": "a"}]).save_to_disk(tmp_path / "saved")
+    with pytest.raises(DatasetError, match=named):
+        open_dataset(HuggingFaceData(path=str(tmp_path / "saved"), **asked), seed=0)
+
+
 def test_a_folder_of_data_files_is_read_without_a_script(tmp_path: Path) -> None:
     folder = tmp_path / "files"
     folder.mkdir()

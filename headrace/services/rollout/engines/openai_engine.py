@@ -89,11 +89,15 @@ class OpenaiEngine:
         self._closed = True
         for task in self._tasks:
             task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._endpoint.close()
 
     async def _sample(self, request: Request, ticket: Ticket) -> None:
         try:
             ticket.put(request.group, await self._completion(request))
+        except asyncio.CancelledError:
+            ticket.fail(EngineDied("the engine was closed"))
+            raise
         except Exception as error:
             ticket.fail(error)
 

@@ -77,7 +77,16 @@ def opened(options: HuggingFaceData) -> "datasets.Dataset":
     except (OSError, ValueError, DatasetsError) as error:
         told = " ".join(str(error).split())
         raise DatasetError(f"datasets: {options.path} cannot be opened: {told}{_way_out(options)}") from error
-    return found if isinstance(found, datasets.Dataset) else found[_split(options, found)]
+    if options.subset is not None and folder.is_dir() and is_ready(options):
+        raise DatasetError(f"datasets: {options.path} was saved whole and has no subsets; leave subset out")
+    if not isinstance(found, datasets.Dataset):
+        return found[_split(options, found)]
+    if options.split not in (None, str(found.split)):
+        raise DatasetError(
+            f"datasets: {options.path} is one split, {found.split}, not {options.split!r}; leave split out, "
+            "or name the folder of that one"
+        )
+    return found
 
 
 def _cached(options: HuggingFaceData) -> Any:

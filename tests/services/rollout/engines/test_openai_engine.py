@@ -1,5 +1,6 @@
 """The openai engine against a server of completions on the loopback."""
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -170,6 +171,16 @@ async def test_a_call_closed_early_lets_go_of_its_requests() -> None:
             assert [each.uid for each in await anext(call)] == [0]
             await call.aclose()
             assert engine.stats()["running"] == 0.0
+
+
+async def test_a_call_that_waits_ends_with_the_engine() -> None:
+    with served(lambda *_: Said(hangs=True), route="completions") as server:
+        async with asking(server) as engine:
+            waiting = asyncio.ensure_future(generated(engine, request(0, 3)))
+            while not server.asked:
+                await asyncio.sleep(0.01)
+        with pytest.raises(EngineDied, match="the engine was closed"):
+            await waiting
 
 
 async def test_a_server_takes_no_weights_and_a_closed_engine_no_requests() -> None:
