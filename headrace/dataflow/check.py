@@ -12,6 +12,7 @@ from headrace.dataflow.checks.data import check_outside
 from headrace.dataflow.checks.engines import check_engines
 from headrace.dataflow.checks.figures import check_figures
 from headrace.dataflow.checks.own import check_declared
+from headrace.dataflow.checks.parallel import check_parallel
 from headrace.dataflow.checks.resources import check_resources, check_runtime
 from headrace.dataflow.checks.rows import check_rows
 from headrace.dataflow.checks.scorers import check_scorers
@@ -38,6 +39,7 @@ def check(spec: GraphSpec, *, cluster: Cluster | None = None) -> list[Problem]:
     problems += check_curricula(spec)
     problems += check_training(spec)
     problems += check_adapters(spec)
+    problems += check_parallel(spec)
     problems += check_scorers(spec)
     problems += check_servers(spec)
     problems += check_engines(spec)

@@ -50,7 +50,8 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
     """The known word that `word` was most likely meant to be; None if none is near."""
     close = difflib.get_close_matches(word, list(known), n=3, cutoff=0.5)
     of_its_letters = [each for each in close if sorted(each) == sorted(word)]
-    return next(iter([*of_its_letters, *close]), None)
+    of_no_others = [each for each in close if set(each) == set(word)]
+    return next(iter([*of_its_letters, *of_no_others, *close]), None)
 
 
 def suggestion(word: str, known: Iterable[str], *, otherwise: str) -> str:

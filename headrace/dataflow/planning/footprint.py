@@ -80,6 +80,11 @@ def footprint(
     return {"process": PROCESS if is_light else MODEL_PROCESS}
 
 
+def ranks(options: NodeOptions) -> int:
+    """Processes that one replica's model is trained in, or runs in."""
+    return options.parallel.processes if isinstance(options, TrainerOptions) else 1
+
+
 def runs_model(kind: str, options: NodeOptions) -> bool:
     return kind_of(kind).computes and getattr(options, "engine", "torch") not in MODELLESS
 

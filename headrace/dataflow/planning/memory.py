@@ -17,6 +17,7 @@ from headrace.dataflow.planning.footprint import (
     Load,
     Parts,
     footprint,
+    ranks,
     runs_model,
 )
 from headrace.dataflow.planning.lengths import prompt_tokens
@@ -58,7 +59,8 @@ class Memory:
     `queue` and `ray`."""
     replicas: Mapping[str, Parts]
     """Of one replica of each service: bytes by `process`, `weights`, `copies`, `gradients`, `moments`,
-    `cache`, `activations`, `verifier`."""
+    `cache`, `activations`, `verifier`, and `ranks`: of a trainer's others, each as its own, which shards and
+    shares of layers make less."""
     beside: Mapping[str, int]
     """Bytes of `launcher`, `queue`, `ray` and `libraries`; in shared memory of `weights of <policy>` and
     `rows of <table>`."""
@@ -121,6 +123,8 @@ def _replica(
     parts = footprint(spec.nodes[name], spec.policies[policy], sizes[policy], load)
     if spec.runtime == "local":
         del parts["process"]
+    if others := _ranks_beside(spec, name):
+        parts["ranks"] = others * (MODEL_PROCESS + sum(parts.values()) - parts.get("process", 0))
     if _has_verifier_process(spec.nodes[name].options):
         is_gym = isinstance(spec.nodes[name].options.verifier, ReasoningGymVerifier)
         parts["verifier"] = VERIFIER + GYM * is_gym
@@ -134,12 +138,18 @@ def _has_verifier_process(options: Any) -> bool:
 def _processes(spec: GraphSpec, copies: Mapping[str, int]) -> dict[str, int]:
     is_local = spec.runtime == "local"
     services = {
-        name: number * (_has_verifier_process(spec.nodes[name].options) + (not is_local))
+        name: number
+        * (_has_verifier_process(spec.nodes[name].options) + _ranks_beside(spec, name) + (not is_local))
         for name, number in copies.items()
     }
     beside = {"launcher": 1} if is_local else {"launcher": 1, "queue": 1}
     embedded = {} if is_local or spec.ray_address else {"ray": RAY_PROCESSES}
     return beside | embedded | services
+
+
+def _ranks_beside(spec: GraphSpec, name: str) -> int:
+    """Processes of a trainer beyond its own."""
+    return ranks(spec.nodes[name].options) - 1
 
 
 def _beside(spec: GraphSpec) -> dict[str, int]:

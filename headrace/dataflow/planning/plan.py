@@ -13,6 +13,7 @@ from typing import Any
 from headrace.dataflow.language.spec import GraphSpec, NodeKind, NodeOptions, NodeSpec
 from headrace.dataflow.planning.arithmetic import StepPlan, step_plan, table_staleness
 from headrace.dataflow.planning.cluster import Cluster
+from headrace.dataflow.planning.footprint import ranks
 from headrace.dataflow.planning.learning import BranchPlan, PolicyPlan, branches, policies
 from headrace.dataflow.planning.memory import Memory, memory
 from headrace.dataflow.planning.modes import mode
@@ -182,7 +183,7 @@ def _service(spec: GraphSpec, name: str, cluster: Cluster) -> ServicePlan:
 
 
 def threads(spec: GraphSpec, node: NodeSpec, cores: int) -> int:
-    """Threads of a replica that were left open.
+    """Threads of a replica, of each rank of a trainer, that were left open.
 
     Above staleness 0, and where several policies are trained, all nodes that compute do so at once, and
     their replicas share the cores. At 0 a trainer has every core for most of a step; rollouts overlap with
@@ -194,9 +195,9 @@ def threads(spec: GraphSpec, node: NodeSpec, cores: int) -> int:
     at_once = [n for n in spec.nodes.values() if kind_of(n.kind).computes]
     trainers = spec.of_kind("trainer").values()
     if len(trainers) > 1 or any(spec.staleness_of(str(n.policy)) > 0 for n in trainers):
-        return max(1, cores // sum(n.options.replicas for n in at_once))
+        return max(1, cores // sum(n.options.replicas * ranks(n.options) for n in at_once))
     available = cores // 2 if node.kind == "rollout" else cores
-    return max(1, available // node.options.replicas)
+    return max(1, available // (node.options.replicas * ranks(node.options)))
 
 
 def _table(spec: GraphSpec, table: str, batch: StepPlan) -> TableSpec:

@@ -7,7 +7,7 @@ from headrace.dataflow.language.spec import GraphSpec
 from headrace.dataflow.planning.cluster import Cluster, this_machine
 from headrace.dataflow.planning.footprint import MIB
 from headrace.dataflow.planning.memory import in_words, memory
-from headrace.services.options import QueueOptions
+from headrace.services.options import ParallelOptions, QueueOptions
 
 NUMBERS = 526_592
 """Parameters of tiny-copier."""
@@ -126,3 +126,13 @@ def test_check_warns_of_a_run_that_the_machine_has_too_little_memory_for() -> No
 def test_this_machine_has_memory() -> None:
     found = this_machine().memory_bytes
     assert found is not None and found > 64 * MIB
+
+
+def test_each_rank_of_a_trainer_is_a_process_with_all_that_its_first_has() -> None:
+    """Shards make it less: what is reckoned is the most."""
+    built = graph()
+    alone, learn = memory(built), built.nodes["learn"]
+    options = replace(learn.options, parallel=ParallelOptions(dp=3))
+    found = memory(replace(built, nodes={**built.nodes, "learn": replace(learn, options=options)}))
+    assert (found.processes["learn"], alone.processes["learn"]) == (3, 1)
+    assert found.replicas["learn"]["ranks"] == 2 * sum(alone.replicas["learn"].values())
