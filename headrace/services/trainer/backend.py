@@ -79,11 +79,13 @@ class Backend(Protocol):
         ...
 
     def weights(self) -> "dict[str, torch.Tensor]":
-        """Parameters and saved buffers by Hugging Face name, tied ones once; views, valid until `step`."""
+        """Parameters and saved buffers by Hugging Face name, tied ones once, of a model with adapters those
+        alone; views, valid until `step`."""
         ...
 
     def save_model(self, directory: Path) -> None:
-        """Writes config.json and model.safetensors, as `from_pretrained` reads them."""
+        """Writes config.json and model.safetensors, as `from_pretrained` reads them; adapters are added to
+        their layers, and stand in `adapter/` besides."""
         ...
 
     def state(self) -> "dict[str, torch.Tensor]":
@@ -95,5 +97,6 @@ class Backend(Protocol):
         ...
 
     def load_state(self, weights: "Mapping[str, torch.Tensor]", state: "Mapping[str, torch.Tensor]") -> None:
-        """Weights by Hugging Face name and what `state` gave, both from one checkpoint."""
+        """Weights by Hugging Face name and what `state` gave, both from one checkpoint; adapters are in the
+        state."""
         ...
