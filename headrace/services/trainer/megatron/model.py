@@ -1,5 +1,6 @@
 """A GPTModel of megatron-core that computes what the Hugging Face model of the same configuration does."""
 
+from functools import partial
 from typing import Any
 
 import torch
@@ -49,6 +50,8 @@ def build(
             rotary_base=_rope(config)["rope_theta"],
         )
     _scale_rope(model, config)
+    if model.pre_process and config.pad_token_id is not None:
+        model.embedding.word_embeddings.register_forward_hook(partial(_without_gradient, config.pad_token_id))
     return model.to(device=device, dtype=dtype)
 
 
@@ -83,6 +86,11 @@ def _transformer(geometry: Geometry, *, dtype: torch.dtype, tp: int, pp: int, re
         tensor_model_parallel_size=tp,
         pipeline_model_parallel_size=pp,
     )
+
+
+def _without_gradient(token: int, _: Any, looked_up: tuple[Any, ...], embedded: torch.Tensor) -> torch.Tensor:
+    """The embedding of the padding token learns nothing of being read, as transformers has it."""
+    return torch.where((looked_up[0] == token)[..., None], embedded.detach(), embedded)
 
 
 def _scale_rope(model: Any, config: PretrainedConfig) -> None:

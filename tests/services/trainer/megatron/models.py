@@ -38,6 +38,11 @@ def scaled_llama(dtype: torch.dtype = torch.float64) -> PreTrainedModel:
     return seeded(LlamaForCausalLM, config, dtype)
 
 
+def padded_llama(token: int, dtype: torch.dtype = torch.float64) -> PreTrainedModel:
+    """Its padding token is one that is read."""
+    return seeded(LlamaForCausalLM, LlamaConfig(**SIZES, tie_word_embeddings=True, pad_token_id=token), dtype)
+
+
 def seeded(kind: type, config: object, dtype: torch.dtype) -> PreTrainedModel:
     with torch.random.fork_rng():
         torch.manual_seed(7)

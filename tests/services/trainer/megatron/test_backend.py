@@ -20,7 +20,7 @@ from headrace.services.trainer.megatron.fit import policy_fault
 from headrace.services.trainer.torch_backend import TorchBackend
 from tests.services.scoring.models import grouped_query_llama, naive_logprobs
 from tests.services.trainer.batches import OPTIMIZER, ragged_samples
-from tests.services.trainer.megatron.models import scaled_llama
+from tests.services.trainer.megatron.models import padded_llama, scaled_llama
 from tests.services.trainer.megatron.worker import GRPO, MICRO_BATCH_TOKENS, TEMPERATURE, open_backend
 
 
@@ -83,6 +83,23 @@ def test_a_checkpoint_of_the_torch_back_end_goes_on_here(tmp_path: Path) -> None
     want = theirs.weights()
     for name, tensor in ours.weights().items():
         torch.testing.assert_close(tensor, want[name], rtol=0, atol=1e-10, msg=name)
+
+
+def test_the_padding_token_learns_nothing_of_being_read_as_in_transformers(tmp_path: Path) -> None:
+    samples = ragged_samples(3, 3)
+    model = padded_llama(int(samples.prompt_ids[0][0]))
+    ours = opened(model, tmp_path / "model")
+    theirs = TorchBackend(
+        PackedModel(model, temperature=TEMPERATURE),
+        OPTIMIZER,
+        micro_batch_tokens=MICRO_BATCH_TOKENS,
+        total_steps=None,
+    )
+    norms = []
+    for backend in (theirs, ours):
+        backend.accumulate(samples, GRPO)
+        norms.append(backend.step(0).grad_norm)
+    assert norms[1] == pytest.approx(norms[0], rel=1e-10)
 
 
 def test_bfloat16_is_moved_through_float32_copies_and_a_restored_one_goes_on_bit_for_bit(
