@@ -229,4 +229,4 @@ def test_data_without_what_the_sampler_goes_by_fails_with_the_way_out(
     path.write_text('{"prompt": "ab>", "answer": "ab", "domain": 1}\n{"prompt": "a>", "answer": "a"}\n')
     overrides = (f"prompts.dataset={{kind: jsonl, path: {path}}}", "prompts.sampler=dump")
     assert launched(tmp_path / "run", *overrides) == 1
-    assert "entry 1: `domain` is None, other lines have a number or a text there" in capsys.readouterr().err
+    assert "entry 1: `domain` is None, other entries have a number or a text there" in capsys.readouterr().err
