@@ -1,4 +1,4 @@
-"""The copy task is learned by the Megatron back end, from answers of either engine, with one key set for each."""
+"""The copy task is learned by the Megatron back end, from answers of either engine, by one key for each."""
 
 import importlib.util
 from pathlib import Path
