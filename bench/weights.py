@@ -57,6 +57,15 @@ def model(mb: int, dtype: torch.dtype = torch.float32) -> torch.nn.Module:
     return torch.nn.Sequential(torch.nn.Embedding(WIDTH * (squares // 8), WIDTH, dtype=dtype), *layers)
 
 
+def digest_of(weights: Weights) -> str:
+    """Of names and bytes, in the order of names."""
+    found = xxhash.xxh3_128()
+    for name in sorted(weights):
+        found.update(name.encode())
+        found.update(weights[name].contiguous().view(torch.uint8).numpy().data)
+    return found.hexdigest()
+
+
 def digest(path: Path) -> str:
     return xxhash.xxh3_128_hexdigest(np.memmap(path, np.uint8, "r").data)
 
@@ -87,8 +96,8 @@ class Replica:
             raise ValueError("other bytes than were written")
         copy_weights(self._model, load_file(self._file))
 
-    def checked(self) -> float:
-        return float(sum(tensor.double().sum() for tensor in self._model.state_dict().values()))
+    def checked(self) -> str:
+        return digest_of(self._model.state_dict())
 
 
 def replica(folder: Path, mb: int, line: Connection) -> None:
@@ -139,9 +148,8 @@ def between_processes(folder: Path, mb: int, rounds: int, *, by_file: bool) -> d
             seconds["sync"].append(timed(lambda number=number: sync(number)))
             if by_file:
                 seconds["file"].append(timed(as_file))
-        sums = ask(line, "checked"), float(sum(tensor.double().sum() for tensor in weights.values()))
-        if sums[0] != sums[1]:
-            raise ValueError(f"the replica's weights sum to {sums[0]}, the trainer's to {sums[1]}")
+        if ask(line, "checked") != digest_of(weights):
+            raise ValueError("the replica's weights are not the trainer's")
     finally:
         line.send(None)
         other.join()
