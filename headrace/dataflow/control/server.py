@@ -64,6 +64,13 @@ def app(live: Live, run_dir: Path, token: str) -> FastAPI:
         dependencies=[Depends(allowed)],
     )
 
+    _answer_failures(made)
+    _show(made, live, run_dir)
+    _change(made, live)
+    return made
+
+
+def _answer_failures(made: FastAPI) -> None:
     @made.exception_handler(Refusal)
     async def refused(_: Request, refusal: Refusal) -> JSONResponse:
         return JSONResponse({"detail": str(refusal)}, status_code=409)
@@ -77,6 +84,8 @@ def app(live: Live, run_dir: Path, token: str) -> FastAPI:
     async def away(_: Request, error: QueueError) -> JSONResponse:
         return JSONResponse({"detail": f"the queue does not answer: {error}"}, status_code=503)
 
+
+def _show(made: FastAPI, live: Live, run_dir: Path) -> None:
     @made.get("/openapi.json", include_in_schema=False)
     async def schema() -> dict[str, Any]:
         return made.openapi()
@@ -93,6 +102,8 @@ def app(live: Live, run_dir: Path, token: str) -> FastAPI:
             raise HTTPException(404, f"there is no replica {node}/{index}")
         return await asyncio.to_thread(_tail, log_file(run_dir, f"{node}/{index}"), lines)
 
+
+def _change(made: FastAPI, live: Live) -> None:
     @made.post("/v1/services/{node}/scale")
     async def scale(node: str, ask: ToScale, who: Who = "unknown") -> dict[str, Any]:
         """Answers once the replicas added are ready and those drained are gone."""
@@ -115,8 +126,6 @@ def app(live: Live, run_dir: Path, token: str) -> FastAPI:
         """Has the run end with a checkpoint; it has not ended when this answers."""
         live.stop(Asker(who=who, why=ask.why))
         return {"stopping": True}
-
-    return made
 
 
 @asynccontextmanager

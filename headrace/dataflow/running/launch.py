@@ -37,6 +37,7 @@ from headrace.dataflow.record.summary import closing, summary
 from headrace.dataflow.record.telemetry import QUEUE, RUN_ENDED, RUN_STARTED, Speakers, Telemetry
 from headrace.dataflow.running.assignments import Places, Start, assignments
 from headrace.dataflow.running.interrupts import Interrupts
+from headrace.dataflow.running.kept import Kept
 from headrace.dataflow.running.kept_queue import KeptQueue
 from headrace.dataflow.running.live import Live
 from headrace.dataflow.running.locks import Held, held
@@ -170,31 +171,6 @@ async def _observed(client: Client, telemetry: Telemetry) -> AsyncIterator[async
         await asyncio.gather(observing, return_exceptions=True)
 
 
-class Kept:
-    """The tasks of a launch's replicas; there may come to be more."""
-
-    def __init__(self) -> None:
-        self.tasks: dict[asyncio.Task[None], Assignment] = {}
-        self._grown = asyncio.Event()
-        self._said: set[asyncio.Task[Any]] = set()
-
-    def add(self, task: asyncio.Task[None], told: Assignment) -> None:
-        self.tasks[task] = told
-        self._grown.set()
-
-    async def ended(self, *others: asyncio.Task[Any]) -> set[asyncio.Task[Any]]:
-        """Waits for the next of these, or of `others`, to end; each is given once. None where more came."""
-        grown = asyncio.create_task(self._grown.wait())
-        watched = {*self.tasks, *others} - self._said
-        try:
-            done, _ = await asyncio.wait({*watched, grown}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            grown.cancel()
-        self._grown.clear()
-        self._said |= done
-        return done - {grown}
-
-
 class Launch:
     """One launch of a run."""
 
@@ -272,7 +248,7 @@ class Launch:
         await self._settle(ground)
         return outcome
 
-    def _keep(self, supervisor: Supervisor, kept: "Kept", client: Client, assignment: Assignment) -> None:
+    def _keep(self, supervisor: Supervisor, kept: Kept, client: Client, assignment: Assignment) -> None:
         kept.add(supervisor.keep(assignment, again=self._again(assignment, client)), assignment)
 
     def _needs(self, places: Places, client: Client) -> Needs:
@@ -340,7 +316,7 @@ class Launch:
     def _checkpoints(self, policy: str) -> Path:
         return self._run.checkpoints_of(policy, alone=len(self._spec.of_kind("trainer")) == 1)
 
-    async def _until_over(self, kept: "Kept", follow: Coroutine[Any, Any, None], ground: Ground) -> Outcome:
+    async def _until_over(self, kept: Kept, follow: Coroutine[Any, Any, None], ground: Ground) -> Outcome:
         """Waits for the trainers' end, or for what ends the run before; `follow` goes along with it."""
         died = asyncio.create_task(ground.queue.over())
         asked = asyncio.create_task(self._interrupts.asked.wait())

@@ -19,12 +19,13 @@ from typing import Any, BinaryIO
 
 from headrace.algorithms.by_path import find
 from headrace.services.isolation.framing import LENGTH, body_length, pack, unpack
+from headrace.services.pipes import take_pipes
 
 Function = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 def main() -> None:
-    asked, answers = _take_pipes()
+    asked, answers = take_pipes()
     frames: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(asked, frames), daemon=True).start()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -34,16 +35,6 @@ def main() -> None:
         _limit_processor_time(frame["timeout_s"])
         answers.write(_answer(function, frame["question"]))
         answers.flush()
-
-
-def _take_pipes() -> tuple[BinaryIO, BinaryIO]:
-    """Both pipes under other descriptors; what the function reads is empty, what it prints goes to stderr."""
-    asked, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
-    os.dup2(2, 1)
-    return asked, answers
 
 
 def _read(asked: BinaryIO, frames: "queue.SimpleQueue[dict[str, Any]]") -> None:

@@ -7,12 +7,13 @@ calls or micro-batches: losses are summed and gradients divided once, by the ste
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, Self
 
 import numpy as np
 
 from headrace.algorithms.base import Algorithm
 from headrace.services.trainer.samples import Samples
+from headrace.services.trainer.tally import Tally
 
 if TYPE_CHECKING:
     import torch
@@ -39,6 +40,21 @@ class StepResult:
     sums: Mapping[str, float] = field(default_factory=dict)
     maxima: Mapping[str, float] = field(default_factory=dict)
     """Diagnostics of the whole step, for `algorithms.diagnostics.summary`."""
+
+    @classmethod
+    def of(cls, tally: Tally, *, step: int, lr: float, grad_norm: float) -> Self:
+        """Of a step over what `tally` added up."""
+        skipped = tally.count == 0
+        return cls(
+            step=step,
+            grad_norm=grad_norm,
+            lr=lr,
+            skipped=skipped,
+            count=tally.count,
+            loss=0.0 if skipped else tally.total / tally.count,
+            sums=tally.sums,
+            maxima=tally.maxima,
+        )
 
 
 class Backend(Protocol):

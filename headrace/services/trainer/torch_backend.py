@@ -94,9 +94,8 @@ class TorchBackend:
     def step(self, step: int) -> StepResult:
         lr = self._rate.at(step)
         tally, self._tally = self._tally, Tally()
-        skipped = tally.count == 0
         grad_norm = 0.0
-        if not skipped:
+        if tally.count:
             grad_norm = self._scale_gradients(step, tally.count)
             for group in self._adamw.param_groups:
                 group["lr"] = lr
@@ -104,16 +103,7 @@ class TorchBackend:
             self._masters.publish()
             self._rate.observe(tally.total / tally.count)
         self._adamw.zero_grad(set_to_none=True)
-        return StepResult(
-            step=step,
-            grad_norm=grad_norm,
-            lr=lr,
-            skipped=skipped,
-            count=tally.count,
-            loss=0.0 if skipped else tally.total / tally.count,
-            sums=tally.sums,
-            maxima=tally.maxima,
-        )
+        return StepResult.of(tally, step=step, lr=lr, grad_norm=grad_norm)
 
     def discard(self) -> None:
         self._tally = Tally()

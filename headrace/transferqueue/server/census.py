@@ -45,7 +45,7 @@ def table_stats(table: Table, now: float) -> TableStats:
 
 
 def _bound(table: Table) -> float:
-    if table.window is None:
+    if table.window is None or table.window.slack == INFINITE:
         return INFINITE
     begun = (row.unit.slack for row in table.shelf.rows.values() if row.version >= 0 and not row.consumed)
     return max([table.window.slack, *begun])

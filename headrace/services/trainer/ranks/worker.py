@@ -18,6 +18,7 @@ from typing import Any, BinaryIO
 
 from headrace.algorithms.base import Algorithm
 from headrace.algorithms.registry import Recipe
+from headrace.services.pipes import take_pipes
 from headrace.services.trainer.backend import Backend, NonFiniteGradientError
 from headrace.services.trainer.ranks.setup import Setup, join, open_rank
 from headrace.services.trainer.ranks.tensor_file import TensorFile
@@ -29,7 +30,7 @@ PR_SET_PDEATHSIG = 1
 
 
 def main(parent: int) -> int:
-    asked, answers = _take_pipes()
+    asked, answers = take_pipes()
     _die_with(parent)
     frames: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(asked, frames), daemon=True).start()
@@ -86,16 +87,6 @@ class _Rank:
 def _say(answers: BinaryIO, message: dict[str, Any]) -> None:
     answers.write(pack(message))
     answers.flush()
-
-
-def _take_pipes() -> tuple[BinaryIO, BinaryIO]:
-    """Both pipes under other descriptors; what is printed goes to stderr."""
-    asked, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, 0)
-    os.close(nothing)
-    os.dup2(2, 1)
-    return asked, answers
 
 
 def _die_with(parent: int) -> None:
