@@ -233,7 +233,10 @@ def test_data_that_end_with_the_last_step_reach_the_last_table_through_several_r
 def test_a_policy_whose_steps_come_out_otherwise_goes_on_without_what_came_of_them(
     tmp_path: Path, policy: str, reason: str
 ) -> None:
-    """Its newest checkpoint is lost, and its rate another when the steps since are taken again."""
+    """Its newest checkpoint is lost, and its rate another when the steps since are taken again.
+
+    Either run may end while answers for a next step are on their way: those are passed over.
+    """
     disk = ["queue.durability=disk"]
     for trainer in TRAINERS.values():
         disk += [f"{trainer}.checkpoint_every=2", f"{trainer}.keep_checkpoints=3"]
@@ -245,7 +248,8 @@ def test_a_policy_whose_steps_come_out_otherwise_goes_on_without_what_came_of_th
     assert run.code == 0
     (moved,) = run.events("new_timeline")
     assert (moved["source"], moved["version"]) == (f"{TRAINERS[policy]}/0", 3)
-    assert set(run.table("solver")["dropped"]) <= {reason}
+    dropped = run.table("solver")["dropped"]
+    assert {why for why in dropped if not why.startswith("passed over while task")} <= {reason}
     for each in TABLES:
         table = run.table(each)
         assert (table["steps"], table["trained"]) == (8, 8 * ROWS[each])
