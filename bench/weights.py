@@ -89,7 +89,7 @@ class Replica:
         np.copyto(self._own, self._shared)
 
     def sync(self, version: int, checksum: str) -> None:
-        copy_weights(self._model, self._store.read("actor", version, checksum))
+        copy_weights(self._model, self._store.take("actor", version, checksum))
 
     def file(self, checksum: str) -> None:
         if digest(self._file) != checksum:

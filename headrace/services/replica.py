@@ -244,13 +244,11 @@ class Replica:
         policy, version = publication.policy, publication.version
         with self.clock.during("idle_wait_weights"):
             started = now()
-            weights = await asyncio.to_thread(self._weights.read, policy, version, publication.checksum)
-            verified = now()
+            weights = await asyncio.to_thread(self._weights.take, policy, version, publication.checksum)
             await service.load(version, weights)
         self._context.report.metrics(
             {
                 "sync/seconds": now() - started,
-                "sync/read_seconds": verified - started,
                 "sync/failures": float(self._weights_gone),
                 "sync/bytes": float(sum(w.nbytes for w in weights.values())),
                 "sync/version_confirmed": float(service.version),

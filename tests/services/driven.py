@@ -121,7 +121,7 @@ class Store:
     def __init__(self, gone: int = -1, on_gone: Any = None, error: Exception | None = None) -> None:
         self.gone, self.on_gone, self.error = gone, on_gone, error
 
-    def read(self, policy: str, version: int, checksum: str) -> dict[str, np.ndarray]:
+    def take(self, policy: str, version: int, checksum: str) -> dict[str, np.ndarray]:
         if self.error is not None:
             raise self.error
         if version == self.gone:

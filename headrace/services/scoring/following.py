@@ -33,5 +33,6 @@ class FollowingScorer(ModelScorer):
     def _replace(self, weights: Mapping[str, Any]) -> None:
         from headrace.services.models.in_place import check_weights, copy_weights
 
-        check_weights(self._scoring.model, weights)
-        copy_weights(self._scoring.model, weights)
+        verified = dict(weights)
+        check_weights(self._scoring.model, verified)
+        copy_weights(self._scoring.model, verified)

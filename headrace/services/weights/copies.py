@@ -15,8 +15,8 @@ import xxhash
 
 from headrace.services.weights.layout import Bucket
 
-STRETCH_BYTES = 2 << 20
-"""Threads that turned to the interpreter for less would wait for each other longer than they copy."""
+STRETCH_BYTES = 512 << 10
+"""Of which source and target fit a core's cache; less, and threads would wait for the interpreter."""
 THREADS = 4
 """At most; more gain nothing on a memory that a few cores saturate."""
 ALONE_BYTES = 8 << 20
@@ -48,20 +48,24 @@ def in_threads(call: Callable[[T], R], parts: Sequence[T]) -> list[R]:
 
 
 def copy_digested(
-    sources: Sequence[np.ndarray], starts: Sequence[int], target: np.ndarray, buckets: Sequence[Bucket]
+    sources: Sequence[np.ndarray],
+    targets: Sequence[np.ndarray | None],
+    starts: Sequence[int],
+    buckets: Sequence[Bucket],
 ) -> list[str]:
-    """Copies `sources`, uint8 [n] each, to their `starts` in `target`; the digests of its buckets.
+    """Copies each source, uint8 [n], to its target of the same size; the digests of the buckets that they
+    fill, one behind the other from their `starts`.
 
-    Sources lie one behind the other and fill the buckets; one may be its place in `target`.
+    What has no target, or is its own, is digested only.
     """
 
     def copied(bucket: Bucket) -> str:
         digest = xxhash.xxh3_128()
-        at = bucket.start
-        for piece in _stretches(sources, starts, bucket):
+        for number, begin, end in _stretches(sources, starts, bucket):
+            piece, target = sources[number][begin:end], targets[number]
             digest.update(piece.data)
-            np.copyto(target[at : at + len(piece)], piece)
-            at += len(piece)
+            if target is not None and target is not sources[number]:
+                np.copyto(target[begin:end], piece)
         return digest.hexdigest()
 
     return in_threads(copied, buckets)
@@ -86,15 +90,17 @@ def copy_all(pairs: Iterable[tuple[np.ndarray, np.ndarray]]) -> None:
         in_threads(lambda part: np.copyto(*part), parts)
 
 
-def _stretches(sources: Sequence[np.ndarray], starts: Sequence[int], bucket: Bucket) -> Iterator[np.ndarray]:
-    """The bytes of a bucket in order."""
+def _stretches(
+    sources: Sequence[np.ndarray], starts: Sequence[int], bucket: Bucket
+) -> Iterator[tuple[int, int, int]]:
+    """The bytes of a bucket in order: number of a source, and [begin, end) in it."""
     at = bucket.start
     number = bisect_right(starts, at) - 1
     while at < bucket.end:
         source, begin = sources[number], at - starts[number]
         end = min(len(source), bucket.end - starts[number], begin + STRETCH_BYTES)
         if begin < end:
-            yield source[begin:end]
+            yield number, begin, end
         at = starts[number] + max(begin, end)
         if end == len(source):
             number += 1

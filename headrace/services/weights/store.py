@@ -1,9 +1,9 @@
 """Weights between a trainer and its readers: versioned files in the node's shared memory.
 
-    write: copy and digest ─► rename        read: map ─► verify each bucket ─► views
+    write: copy and digest ─► rename        take: map ─► verify each bucket as it is copied, or all ─► views
 
-Invariant: a version's file is complete or absent (written aside, then renamed), and what `read` returns
-has the checksum that was published. Readers pull; a version's name in the queue is what makes it known.
+Invariant: a version's file is complete or absent (written aside, then renamed), and what is read or copied
+of it has the checksum that was published. Readers pull; a version's name in the queue is what makes it known.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from headrace.services.errors import WeightsError, WeightsGone
-from headrace.services.weights.copies import copy_digested, digests
+from headrace.services.weights.copies import copy_digested
 from headrace.services.weights.folder import Folder, Gone, Writing
 from headrace.services.weights.layout import (
     Header,
@@ -26,7 +26,8 @@ from headrace.services.weights.layout import (
     header_size,
     parse,
 )
-from headrace.services.weights.tensors import form, gathered, view
+from headrace.services.weights.tensors import form, gathered
+from headrace.services.weights.version import Version
 
 if TYPE_CHECKING:
     import torch
@@ -63,30 +64,33 @@ class WeightStore:
             first = len(writing.array) - layout.size
             data = writing.array[first:]
             sources = [gathered(weights[placed.name], data, placed) for placed in layout.tensors]
-            found = copy_digested(sources, starts, data, layout.buckets())
+            targets = [data[placed.start : placed.end] for placed in layout.tensors]
+            found = copy_digested(sources, targets, starts, layout.buckets())
             header = Header(layout=layout, digests=tuple(found)).to_bytes()
             writing.array[:first] = np.frombuffer(header, np.uint8)
             writing.publish(version)
         self.retire(policy, newest=version)
         return checksum_of(header)
 
-    def read(self, policy: str, version: int, checksum: str) -> dict[str, "torch.Tensor"]:
-        """Maps a version: tensors are views of the file, by Hugging Face name, to be looked at only.
+    def take(self, policy: str, version: int, checksum: str) -> Version:
+        """Maps a version, which is verified by what is done with it.
 
-        Raises WeightsGone when it was retired, WeightsError when its bytes are not those published.
+        Raises WeightsGone when it was retired, WeightsError when its header is not the one published.
         """
-        folder = self.folder(policy)
         with self.opened(policy, version, checksum) as opened:
-            for look in (folder.view, folder.renew):
-                data = look(opened.file)[opened.data_start :]
-                if (damage := _damage(opened.header, data)) is None:
-                    return {placed.name: view(data, placed) for placed in opened.header.layout.tensors}
-        raise WeightsError(f"{folder.path(version)}: {damage}")
+            return Version(self.folder(policy), version, opened.file, opened.header, opened.data_start)
+
+    def read(self, policy: str, version: int, checksum: str) -> dict[str, "torch.Tensor"]:
+        """A verified version: tensors are views of the file, by Hugging Face name, to be looked at only.
+
+        Raises as `take`, and WeightsError when its bytes are not those published.
+        """
+        return dict(self.take(policy, version, checksum))
 
     @contextmanager
     def opened(self, policy: str, version: int, checksum: str | None = None) -> Iterator[Opened]:
         """A version whose header is the one published, or None: whatever was; its data are to be verified.
-        Raises as `read`."""
+        Raises as `take`."""
         folder = self.folder(policy)
         try:
             with folder.open(version) as file:
@@ -137,15 +141,3 @@ class WeightStore:
         return WeightsGone(
             f"version {version} of {policy!r} was pruned; have {self.folder(policy).versions()}"
         )
-
-
-def _damage(header: Header, data: np.ndarray) -> str | None:
-    """What of the data is not as it was published."""
-    buckets = header.layout.buckets()
-    if len(data) != header.layout.size:
-        return f"{len(data)} bytes of data, but {header.layout.size} were published"
-    for bucket, due, found in zip(buckets, header.digests, digests(data, buckets), strict=True):
-        if found != due:
-            names = header.layout.of(bucket)
-            return f"xxh3 {found[:12]} of {names[0]} to {names[-1]}, but {due[:12]} was published"
-    return None
