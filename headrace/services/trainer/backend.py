@@ -99,20 +99,21 @@ class Backend(Protocol):
         alone; views, valid until `step`."""
         ...
 
-    def save_model(self, directory: Path) -> None:
-        """Writes config.json and model.safetensors, as `from_pretrained` reads them; adapters are added to
-        their layers, and stand in `adapter/` besides."""
+    def save(self, directory: Path) -> None:
+        """Writes what a checkpoint needs to go on bit for bit: config.json and model.safetensors, as
+        `from_pretrained` reads them, adapters added to their layers and in `adapter/` besides; and the rest
+        as `tensor_files.write_state` does.
+
+        Raises RuntimeError between an `accumulate` and its `step`: gradients are in no checkpoint.
+        """
         ...
 
-    def state(self) -> "dict[str, torch.Tensor]":
-        """What a checkpoint needs beyond the weights to go on bit for bit; views, valid until `step`."""
+    def load(self, directory: Path) -> None:
+        """What `save` wrote, of this back end or another and over however many ranks.
+
+        Raises ValueError where it is of another model."""
         ...
 
     def close(self) -> None:
         """Ends what it started, whatever state that is in."""
-        ...
-
-    def load_state(self, weights: "Mapping[str, torch.Tensor]", state: "Mapping[str, torch.Tensor]") -> None:
-        """Weights by Hugging Face name and what `state` gave, both from one checkpoint; adapters are in the
-        state."""
         ...

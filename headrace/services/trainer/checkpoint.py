@@ -9,18 +9,17 @@ import json
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from fnmatch import fnmatch
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from headrace.services.synced import sync
-
-if TYPE_CHECKING:
-    import torch
 
 ASIDE = ".tmp"
 MANIFEST = "manifest.json"
 STATE = "state.json"
-TENSORS = "trainer.safetensors"
+TENSORS = "trainer*.safetensors"
+"""The trainer's state: a file, or one for each of its ranks."""
 WEIGHTS = "model.safetensors"
 STEP = "step-{:08d}"
 
@@ -34,13 +33,6 @@ class Checkpoint:
     step: int
     values: Mapping[str, Any] = field(repr=False)
     """What was saved as JSON: data position, version, metadata."""
-
-    def weights(self) -> "dict[str, torch.Tensor]":
-        return _load(self.path / WEIGHTS)
-
-    def tensors(self) -> "dict[str, torch.Tensor]":
-        """Optimizer and random state, as `Backend.state` gave them."""
-        return _load(self.path / TENSORS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,24 +53,21 @@ def write(
     directory: Path,
     step: int,
     *,
-    save_model: Callable[[Path], None],
-    tensors: "Mapping[str, torch.Tensor]",
+    save: Callable[[Path], None],
     values: Mapping[str, Any],
 ) -> Checkpoint:
-    """Writes `directory/step-<step>`; `save_model` puts the model and tokenizer into the folder it is given.
+    """Writes `directory/step-<step>`; `save` puts model, tokenizer and state into the folder it is given,
+    from as many processes as it has.
 
     `values` must be JSON. An older checkpoint of the same step is replaced. Once this returns, the checkpoint
-    survives a power cut. Raises ValueError where `save_model` left no `model.safetensors`.
+    survives a power cut. Raises ValueError where `save` left no `model.safetensors`.
     """
-    from safetensors.torch import save_file
-
     aside = directory / ASIDE / STEP.format(step)
     shutil.rmtree(aside, ignore_errors=True)
     aside.mkdir(parents=True)
-    save_model(aside)
+    save(aside)
     if not (aside / WEIGHTS).is_file():
-        raise ValueError(f"save_model wrote no {WEIGHTS} into {aside}; a model must be saved in one file")
-    save_file({name: tensor.contiguous() for name, tensor in tensors.items()}, aside / TENSORS)
+        raise ValueError(f"save wrote no {WEIGHTS} into {aside}; a model must be saved in one file")
     (aside / STATE).write_text(json.dumps({"step": step, "values": dict(values)}, indent=1))
     _write_manifest(aside)
     _sync_tree(aside)
@@ -132,6 +121,11 @@ def digests(path: Path) -> dict[str, str]:
     return json.loads((path / MANIFEST).read_text())["sha256"]
 
 
+def is_state(name: str) -> bool:
+    """Whether a file of a checkpoint, by its name, holds the trainer's state."""
+    return fnmatch(name, TENSORS)
+
+
 def sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
@@ -154,9 +148,11 @@ def _fault(path: Path) -> str | None:
         return f"{MANIFEST} is missing"
     except (ValueError, KeyError, TypeError):
         return f"{MANIFEST} is not readable"
-    for name in (STATE, TENSORS, WEIGHTS):
+    for name in (STATE, WEIGHTS):
         if name not in manifest:
             return f"{MANIFEST} does not list {name}"
+    if not any(map(is_state, manifest)):
+        return f"{MANIFEST} lists no {TENSORS}"
     for name, expected in manifest.items():
         if not (path / name).is_file():
             return f"{name} is missing"
@@ -184,9 +180,3 @@ def _replace(aside: Path, path: Path) -> None:
 def _sync_tree(folder: Path) -> None:
     for path in (*folder.rglob("*"), folder):
         sync(path)
-
-
-def _load(path: Path) -> "dict[str, torch.Tensor]":
-    from safetensors.torch import load_file
-
-    return load_file(path)

@@ -7,7 +7,7 @@ import shutil
 from pathlib import Path
 
 from headrace.services.synced import sync
-from headrace.services.trainer.checkpoint import STATE, TENSORS, Checkpoint, digests, sha256
+from headrace.services.trainer.checkpoint import STATE, Checkpoint, digests, is_state, sha256
 
 
 def write_model(checkpoint: Checkpoint, folder: Path) -> None:
@@ -23,7 +23,7 @@ def write_model(checkpoint: Checkpoint, folder: Path) -> None:
     aside.mkdir()
     try:
         for name, digest in digests(checkpoint.path).items():
-            if name not in (STATE, TENSORS):
+            if name != STATE and not is_state(name):
                 _copy(checkpoint.path / name, aside / name, digest)
         aside.replace(folder)
     except BaseException:

@@ -96,7 +96,7 @@ class Trainer:
         self._tokenizer, self._opened = opened.tokenizer, opened.backend
         if context.resume is not None:
             found = checkpoint.read(context.resume)
-            self._backend.load_state(found.weights(), found.tensors())
+            self._backend.load(found.path)
             self._data = DataPosition.from_json(found.values["data_position"])
             if (saved := found.values.get("filter")) is not None:
                 self._intake.load_state(saved)
@@ -315,8 +315,7 @@ class Trainer:
         checkpoint.write(
             directory,
             self._committed,
-            save_model=self._save_model,
-            tensors=self._backend.state(),
+            save=self._save_into,
             values={
                 "data_position": self._data.to_json(),
                 "filter": self._filter_state,
@@ -326,8 +325,8 @@ class Trainer:
         checkpoint.prune(directory, keep=self._options.keep_checkpoints)
         return checkpoint.oldest_step(directory)
 
-    def _save_model(self, folder: Path) -> None:
-        self._backend.save_model(folder)
+    def _save_into(self, folder: Path) -> None:
+        self._backend.save(folder)
         self._tokenizer.save_pretrained(folder)
 
     def _run(self, call: Callable[..., T], *arguments: Any) -> asyncio.Future[T]:

@@ -21,6 +21,7 @@ from headrace.services.scoring.packing import Pack, pack
 from headrace.services.scoring.score import unpacked
 from headrace.services.trainer.backend import NonFiniteGradientError, StepResult
 from headrace.services.trainer.before import aligned, before
+from headrace.services.trainer.checkpoint import WEIGHTS
 from headrace.services.trainer.determinism import deterministic
 from headrace.services.trainer.gradients import scale
 from headrace.services.trainer.masters import Masters
@@ -32,6 +33,7 @@ from headrace.services.trainer.samples import Samples
 from headrace.services.trainer.scores import Scores
 from headrace.services.trainer.sharded import is_sharded, put, wholes
 from headrace.services.trainer.tally import Tally
+from headrace.services.trainer.tensor_files import TensorFiles, state_files, write_state
 from headrace.services.trainer.tokens import group_totals, token_batch, trained_tokens
 
 RNG = "rng/torch"
@@ -139,6 +141,15 @@ class TorchBackend:
     def weights(self) -> dict[str, torch.Tensor]:
         """Of a model with adapters those alone; at rank 0 alone, and asked for in every rank."""
         return wholes(published(self._held()), kept=self._ranks.rank == 0)
+
+    def save(self, directory: Path) -> None:
+        state = self.state()
+        self.save_model(directory)
+        if self._ranks.rank == 0:
+            write_state(directory, state)
+
+    def load(self, directory: Path) -> None:
+        self.load_state(TensorFiles([directory / WEIGHTS]), state_files(directory))
 
     def save_model(self, directory: Path) -> None:
         """Of a model with adapters the whole, and the adapters beside it; asked for in every rank."""

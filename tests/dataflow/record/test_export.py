@@ -11,6 +11,7 @@ from headrace.dataflow.record.export import ExportError, export
 from headrace.dataflow.record.rundir import RunDir
 from headrace.services.models import LoadedModel, load
 from headrace.services.trainer.checkpoint import write
+from headrace.services.trainer.tensor_files import write_state
 
 TEMPLATE = "{% for message in messages %}{{ message['content'] }}>{% endfor %}"
 ONE = """\
@@ -39,12 +40,12 @@ def checkpoint(directory: Path, step: int) -> LoadedModel:
     loaded = load("tiny-copier", dtype="float32", seed=step)
     loaded.tokenizer.chat_template = TEMPLATE
 
-    def save_model(folder: Path) -> None:
+    def save(folder: Path) -> None:
         loaded.model.save_pretrained(folder)
         loaded.tokenizer.save_pretrained(folder)
+        write_state(folder, {"optimizer/x/exp_avg": torch.zeros(2)})
 
-    moments = {"optimizer/x/exp_avg": torch.zeros(2)}
-    write(directory, step, save_model=save_model, tensors=moments, values={"version": step})
+    write(directory, step, save=save, values={"version": step})
     return loaded
 
 

@@ -20,6 +20,7 @@ from headrace.services.trainer import checkpoint
 from headrace.services.trainer.backend import NonFiniteGradientError, StepResult
 from headrace.services.trainer.samples import Samples
 from headrace.services.trainer.service import Trainer
+from headrace.services.trainer.tensor_files import write_state
 from headrace.transferqueue import Client, TableSpec, Task
 from tests.services.bench import Remembered, context, queue
 
@@ -109,17 +110,15 @@ class Counting:
     def weights(self) -> dict[str, torch.Tensor]:
         return {"w": torch.tensor([self.weight])}
 
-    def state(self) -> dict[str, torch.Tensor]:
-        return {"s": torch.tensor([self.weight])}
-
-    def save_model(self, directory: Path) -> None:
+    def save(self, directory: Path) -> None:
         save_file(self.weights(), directory / "model.safetensors")
+        write_state(directory, {"s": torch.tensor([self.weight])})
 
     def close(self) -> None:
         self.closed = True
 
-    def load_state(self, weights: Mapping[str, torch.Tensor], state: Mapping[str, torch.Tensor]) -> None:
-        self.weight = int(weights["w"])
+    def load(self, directory: Path) -> None:
+        self.weight = int(load_file(directory / "model.safetensors")["w"])
 
 
 class Bed:

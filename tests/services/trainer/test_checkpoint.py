@@ -3,23 +3,25 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
 from headrace.services.trainer import checkpoint
 from headrace.services.trainer.checkpoint import newest, prune, read
+from headrace.services.trainer.tensor_files import state_files, write_state
 
 WEIGHTS = {"layer.weight": torch.tensor([[1.0, 2.0]])}
 MOMENTS = {"optimizer/layer.weight/exp_avg": torch.tensor([[0.5, -0.5]]), "rng/torch": torch.arange(8)}
 
 
-def save_model(folder: Path) -> None:
+def save(folder: Path) -> None:
     save_file(WEIGHTS, folder / "model.safetensors")
+    write_state(folder, MOMENTS)
     (folder / "config.json").write_text("{}")
 
 
 def write(directory: Path, step: int) -> Path:
     values = {"data_position": step * 32, "version": step}
-    return checkpoint.write(directory, step, save_model=save_model, tensors=MOMENTS, values=values).path
+    return checkpoint.write(directory, step, save=save, values=values).path
 
 
 def reasons(directory: Path) -> list[tuple[str, str]]:
@@ -33,8 +35,8 @@ def test_what_was_written_is_read_back(tmp_path: Path) -> None:
     assert (found.path, found.step) == (path, 50)
     assert path.name == "step-00000050"
     assert found.values == {"data_position": 1600, "version": 50}
-    assert torch.equal(found.weights()["layer.weight"], WEIGHTS["layer.weight"])
-    assert {name: tensor.tolist() for name, tensor in found.tensors().items()} == {
+    assert torch.equal(load_file(path / "model.safetensors")["layer.weight"], WEIGHTS["layer.weight"])
+    assert {name: tensor.tolist() for name, tensor in state_files(path).items()} == {
         name: tensor.tolist() for name, tensor in MOMENTS.items()
     }
 
@@ -75,7 +77,10 @@ def test_each_kind_of_incompleteness_is_named(tmp_path: Path) -> None:
     (write(tmp_path, 2) / "manifest.json").unlink()
     (write(tmp_path, 3) / "manifest.json").write_text("{")
     (write(tmp_path, 4) / "manifest.json").write_text(json.dumps({"sha256": {}}))
+    some = {"sha256": {"state.json": "", "model.safetensors": ""}}
+    (write(tmp_path, 5) / "manifest.json").write_text(json.dumps(some))
     assert reasons(tmp_path) == [
+        ("step-00000005", "manifest.json lists no trainer*.safetensors"),
         ("step-00000004", "manifest.json does not list state.json"),
         ("step-00000003", "manifest.json is not readable"),
         ("step-00000002", "manifest.json is missing"),
@@ -91,7 +96,7 @@ def test_a_write_that_dies_leaves_the_old_checkpoint_the_newest(tmp_path: Path) 
         raise OSError("disk full")
 
     with pytest.raises(OSError, match="disk full"):
-        checkpoint.write(tmp_path, 2, save_model=dies, tensors=MOMENTS, values={})
+        checkpoint.write(tmp_path, 2, save=dies, values={})
     found = newest(tmp_path)
     assert found.checkpoint is not None and (found.checkpoint.step, found.skipped) == (1, ())
     write(tmp_path, 2)
@@ -100,14 +105,14 @@ def test_a_write_that_dies_leaves_the_old_checkpoint_the_newest(tmp_path: Path) 
 
 def test_the_same_step_again_replaces_it(tmp_path: Path) -> None:
     write(tmp_path, 1)
-    checkpoint.write(tmp_path, 1, save_model=save_model, tensors={}, values={"again": True})
+    checkpoint.write(tmp_path, 1, save=save, values={"again": True})
     found = newest(tmp_path).checkpoint
     assert found is not None and found.values == {"again": True}
 
 
 def test_a_model_saved_in_no_or_many_files_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"wrote no model\.safetensors"):
-        checkpoint.write(tmp_path, 1, save_model=lambda folder: None, tensors={}, values={})
+        checkpoint.write(tmp_path, 1, save=lambda folder: None, values={})
 
 
 def test_prune_keeps_the_newest_and_clears_what_unfinished_writes_left(tmp_path: Path) -> None:

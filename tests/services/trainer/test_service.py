@@ -16,6 +16,7 @@ from headrace.services.data_position import DataPosition
 from headrace.services.errors import TrainingError
 from headrace.services.trainer import checkpoint
 from headrace.services.trainer.backend import NonFiniteGradientError
+from headrace.services.trainer.tensor_files import write_state
 from headrace.transferqueue import Client, Stats, StepRefused
 from tests.services.trainer.bed import SPEC, Counting, bed
 
@@ -198,11 +199,10 @@ async def test_checkpoints_come_as_often_as_asked_and_the_oldest_go(
 async def test_a_resume_goes_on_from_the_checkpoint_and_its_data(tmp_path: Path, backend: Counting) -> None:
     def save(folder: Path) -> None:
         save_file({"w": torch.tensor([5])}, folder / "model.safetensors")
+        write_state(folder, {"s": torch.tensor([5])})
 
     values = {"data_position": {"next": 10, "done": [12]}, "seed": 0}
-    saved = checkpoint.write(
-        tmp_path / "old", 5, save_model=save, tensors={"s": torch.tensor([5])}, values=values
-    )
+    saved = checkpoint.write(tmp_path / "old", 5, save=save, values=values)
     async with bed(tmp_path, replace(SPEC, first_step=5)) as b:
         b.context = replace(b.context, resume=saved.path)
         running = asyncio.create_task(b.run(first_step=5, steps=6))

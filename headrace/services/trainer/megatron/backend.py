@@ -18,6 +18,7 @@ from headrace.services.options import OptimizerOptions, PolicyOptions
 from headrace.services.scoring.score import Ragged, unpacked
 from headrace.services.trainer.backend import NonFiniteGradientError, StepResult
 from headrace.services.trainer.before import aligned
+from headrace.services.trainer.checkpoint import WEIGHTS
 from headrace.services.trainer.megatron.batches import MicroBatch, shared_out
 from headrace.services.trainer.megatron.fit import policy_fault
 from headrace.services.trainer.megatron.geometry import Geometry
@@ -36,6 +37,7 @@ from headrace.services.trainer.ranks.group import Group
 from headrace.services.trainer.rates import make_rate
 from headrace.services.trainer.samples import Samples
 from headrace.services.trainer.tally import Tally
+from headrace.services.trainer.tensor_files import TensorFiles, state_files, write_state
 from headrace.services.trainer.tokens import group_totals, token_batch, trained_tokens
 
 RNG = "rng/torch"
@@ -170,6 +172,15 @@ class MegatronBackend:
         """Copies in the host's memory at rank 0; nothing on the other ranks."""
         own = {each.entry.local: each.parameter.detach() for each in self._held}
         return self._collected(streamed(self._entries, own, self._grid))
+
+    def save(self, directory: Path) -> None:
+        state = self.state()
+        self.save_model(directory)
+        if self._grid.is_first:
+            write_state(directory, state)
+
+    def load(self, directory: Path) -> None:
+        self.load_state(TensorFiles([directory / WEIGHTS]), state_files(directory))
 
     def save_model(self, directory: Path) -> None:
         """Rank 0 writes."""

@@ -9,7 +9,7 @@ call, and no process of it is left.
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -21,7 +21,6 @@ from headrace.services.errors import RanksFailed
 from headrace.services.trainer.backend import NonFiniteGradientError, StepResult
 from headrace.services.trainer.ranks.process import RankLost, RankProcess
 from headrace.services.trainer.ranks.setup import Opened, Setup, join, leave, open_rank
-from headrace.services.trainer.ranks.tensor_file import TensorFile
 from headrace.services.trainer.ranks.wire import pack
 from headrace.services.trainer.samples import Samples
 
@@ -94,23 +93,11 @@ class RankedBackend:
     def weights(self) -> "dict[str, torch.Tensor]":
         return self._call("weights")
 
-    def save_model(self, directory: Path) -> None:
-        self._call("save_model", directory)
+    def save(self, directory: Path) -> None:
+        self._call("save", directory)
 
-    def state(self) -> "dict[str, torch.Tensor]":
-        return self._call("state")
-
-    def load_state(self, weights: "Mapping[str, torch.Tensor]", state: "Mapping[str, torch.Tensor]") -> None:
-        files = [
-            TensorFile(self._rendezvous.with_suffix(f".{name}.safetensors")) for name in ("weights", "state")
-        ]
-        try:
-            for file, tensors in zip(files, (weights, state), strict=True):
-                file.write(tensors)
-            self._call("load_state", weights, state, told=files)
-        finally:
-            for file in files:
-                file.path.unlink(missing_ok=True)
+    def load(self, directory: Path) -> None:
+        self._call("load", directory)
 
     def close(self) -> None:
         """Ends all other ranks."""
@@ -121,12 +108,11 @@ class RankedBackend:
         leave()
         self._rendezvous.unlink(missing_ok=True)
 
-    def _call(self, name: str, *arguments: Any, told: Sequence[Any] | None = None) -> Any:
-        """Makes a call in every rank; `told`: to the others in place of `arguments`."""
-        said = [_sendable(each) for each in (arguments if told is None else told)]
+    def _call(self, name: str, *arguments: Any) -> Any:
+        """Makes a call in every rank."""
         return self._together(
             name,
-            pack({"call": name, "arguments": said}),
+            pack({"call": name, "arguments": [_sendable(each) for each in arguments]}),
             lambda: getattr(self._own.backend, name)(*arguments),
             timeout_s=self._timeout_s,
         )

@@ -21,7 +21,6 @@ from headrace.algorithms.registry import Recipe
 from headrace.services.pipes import take_pipes
 from headrace.services.trainer.backend import Backend, NonFiniteGradientError
 from headrace.services.trainer.ranks.setup import Setup, join, open_rank
-from headrace.services.trainer.ranks.tensor_file import TensorFile
 from headrace.services.trainer.ranks.wire import LENGTH, pack, unpack
 
 EVERYWHERE = (NonFiniteGradientError,)
@@ -75,8 +74,6 @@ class _Rank:
 
     def _given(self, argument: Any) -> Any:
         """An algorithm stays the same object until another is asked for, as at rank 0."""
-        if isinstance(argument, TensorFile):
-            return argument.read()
         if not isinstance(argument, Recipe):
             return argument
         if self._built is None or self._built[0] != argument:

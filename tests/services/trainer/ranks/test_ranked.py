@@ -13,7 +13,7 @@ import numpy as np
 import psutil
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 from headrace.algorithms.options import AlgorithmOptions, M2poOptions, PpoOptions
 from headrace.services.errors import RanksFailed
@@ -21,6 +21,7 @@ from headrace.services.options import LoraOptions, ParallelOptions, PolicyOption
 from headrace.services.trainer.backend import NonFiniteGradientError
 from headrace.services.trainer.ranks.backend import RankedBackend
 from headrace.services.trainer.ranks.wire import pack
+from headrace.services.trainer.tensor_files import state_files
 from headrace.services.trainer.torch_backend import TorchBackend
 from tests.services.trainer.ranks.ranked import (
     GRPO,
@@ -69,14 +70,15 @@ def test_two_ranks_take_the_steps_of_one_and_go_on_from_its_checkpoints(
             np.testing.assert_allclose(mine, theirs, rtol=0, atol=1e-12)
         np.testing.assert_allclose(trained(two, range(2)), trained(one, range(2)), rtol=0, atol=1e-11)
         assert_close(two.weights(), one.weights(), 1e-11)
-        saved = copied(two.weights()), copied(two.state())
-        assert_close(saved[1], one.state(), 1e-11)
-        two.save_model(tmp_path)
-        assert_close(load_file(tmp_path / "model.safetensors"), two.weights(), 0)
+        (saved := tmp_path / "saved").mkdir()
+        two.save(saved)
+        assert_close(state_files(saved), one.state(), 1e-11)
+        weights = load_file(saved / "model.safetensors")
+        assert_close(weights, two.weights(), 0)
         trained(two, range(2, 3))
         went_on = copied(two.weights())
-        two.load_state(*saved)
-        assert_close(two.weights(), saved[0], 0)
+        two.load(saved)
+        assert_close(two.weights(), weights, 0)
         trained(two, range(2, 3))
         assert_close(two.weights(), went_on, 0)
     assert not list(tmp_path.glob("*/rendezvous*"))
@@ -102,9 +104,10 @@ def test_what_every_rank_refuses_is_raised_as_it_is(tmp_path: Path) -> None:
             two.step(4)
         assert_close(two.weights(), alone().weights(), 0)
         trained(two, range(1))
-        state = two.state()
+        two.save(tmp_path)
+        save_file({"w": torch.zeros(1)}, tmp_path / "model.safetensors")
         with pytest.raises(ValueError, match="weights do not fit the model"):
-            two.load_state({}, state)
+            two.load(tmp_path)
 
 
 @pytest.mark.nightly
@@ -118,7 +121,8 @@ def test_a_value_head_is_trained_beside_a_model_in_shards(tmp_path: Path) -> Non
             backend.accumulate(given, built(algorithm))
         assert two.step(0).grad_norm == pytest.approx(one.step(0).grad_norm, abs=1e-12)
         assert_close(two.weights(), one.weights(), 1e-11)
-        assert_close(two.state(), one.state(), 1e-11)
+        two.save(tmp_path)
+        assert_close(state_files(tmp_path), one.state(), 1e-11)
 
 
 def test_a_rank_that_is_killed_is_named_and_nothing_is_left(tmp_path: Path) -> None:
