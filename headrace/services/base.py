@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from headrace.services.options import PolicyOptions, TransformOptions
+from headrace.services.pulse import Pulse
 from headrace.transferqueue import Client, Rows
 from headrace.transferqueue.schema import Origin
 
@@ -93,6 +94,8 @@ class Context:
     """Of a branch or a join."""
     transforms: tuple[TransformOptions, ...] = ()
     """Pure functions that give columns which the node reads, in the order in which they run."""
+    pulse: Pulse = field(default_factory=Pulse, repr=False)
+    """Where the service says what it is at, for whoever watches over it."""
 
     @property
     def log_file(self) -> Path:
@@ -180,6 +183,14 @@ class Weighted(Protocol):
     """The version that new rows would be begun with: loaded and confirmed, never merely sent."""
 
     async def load(self, version: int, weights: Mapping[str, Any]) -> None: ...
+
+
+class Long(Protocol):
+    """A service whose work on a row may take long, and shows before it is done."""
+
+    def progress(self) -> float:
+        """Grows while it works, such as the tokens that it has made."""
+        ...
 
 
 class Producer(Protocol):

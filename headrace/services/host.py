@@ -17,6 +17,7 @@ from headrace.services.errors import NoWayOn, ReplicaFailed, TrainingError, desc
 from headrace.services.kinds import kind_of
 from headrace.services.lifecycle import Lifecycle, State
 from headrace.services.options import PolicyOptions, TransformOptions
+from headrace.services.pulse import LOADING, Beat, Pulse
 from headrace.services.replica import Replica
 from headrace.services.report import QueueReport
 from headrace.services.weights import WeightStore
@@ -50,6 +51,8 @@ class Assignment:
     transforms: tuple[TransformOptions, ...] = ()
     checkpoints: Path | None = None
     resume: Path | None = None
+    avoid: str = ""
+    """Node of the cluster where it is not to be, if another has room."""
 
     @property
     def replica(self) -> str:
@@ -69,6 +72,7 @@ class Hosted:
         self._replica: Replica | None = None
         self._task: asyncio.Task[None] | None = None
         self._stopped = False
+        self._pulse = Pulse()
 
     async def run(self) -> None:
         """Returns when the service's work is over or it was stopped; raises ReplicaFailed otherwise, NoWayOn
@@ -91,6 +95,10 @@ class Hosted:
                 self._task.cancel()
             await asyncio.wait({self._task})
 
+    def look(self) -> Beat:
+        """What it does now, and since when nothing has come of it."""
+        return self._pulse.look()
+
     def drain(self) -> None:
         if self._replica is not None:
             self._replica.drain()
@@ -106,7 +114,7 @@ class Hosted:
                     context=self._zmq_context,
                 )
                 async with client, QueueReport(client, a.replica) as report:
-                    await self._serve(_context(a, client, report))
+                    await self._serve(_context(a, client, report, self._pulse))
             except Exception as error:
                 cause = first_error(error)
                 log.error("%s gave up", a.replica, exc_info=cause)
@@ -129,15 +137,17 @@ async def _lead(service: Loop, context: Context) -> None:
     try:
         with lifecycle.failing():
             lifecycle.to(State.LOADING)
-            await service.setup(context)
+            with context.pulse.working(LOADING):
+                await service.setup(context)
             lifecycle.to(State.READY)
+            context.pulse.ready = True
             await service.run()
     finally:
         await service.close()
     lifecycle.to(State.STOPPED)
 
 
-def _context(a: Assignment, client: Client, report: QueueReport) -> Context:
+def _context(a: Assignment, client: Client, report: QueueReport, pulse: Pulse) -> Context:
     return Context(
         run=a.run,
         run_dir=a.run_dir,
@@ -156,6 +166,7 @@ def _context(a: Assignment, client: Client, report: QueueReport) -> Context:
         bridge=a.bridge,
         transforms=a.transforms,
         report=report,
+        pulse=pulse,
     )
 
 

@@ -14,11 +14,12 @@ from typing import cast
 
 import numpy as np
 
-from headrace.services.base import Context, Output, Producer, Service, Weighted
+from headrace.services.base import Context, Long, Output, Producer, Service, Weighted
 from headrace.services.clock import ActivityClock
 from headrace.services.errors import ReplicaFailed, ServiceError, WeightsGone, describe
 from headrace.services.halving import on_held
 from headrace.services.lifecycle import Lifecycle, State
+from headrace.services.pulse import LOADING
 from headrace.services.transforms import Transforms
 from headrace.services.weights import WeightStore
 from headrace.transferqueue import (
@@ -53,6 +54,7 @@ class Replica:
         self._failures_in_a_row = 0
         self._rows_done = 0
         self._weights_gone = 0
+        self._pulse = context.pulse
         self._turn = asyncio.Event()
         """Set when a waiting lease has to be asked for anew: other version, more room, or draining."""
 
@@ -69,13 +71,17 @@ class Replica:
     async def _run(self) -> None:
         self.lifecycle.to(State.LOADING)
         self._transforms = await asyncio.to_thread(Transforms, self._context.transforms)
-        await self._service.setup(self._context)
+        with self._pulse.working(LOADING):
+            await self._service.setup(self._context)
+        if hasattr(self._service, "progress"):
+            self._pulse.counts = cast(Long, self._service).progress
         async with asyncio.TaskGroup() as background:
             helpers = [background.create_task(self._report_regularly())]
             if self._weighted is not None:
                 await self._load_next(self._weighted)
                 helpers.append(background.create_task(self._follow(self._weighted)))
             self.lifecycle.to(State.READY)
+            self._pulse.ready = True
             await self._serve()
             for helper in helpers:
                 helper.cancel()
@@ -143,7 +149,7 @@ class Replica:
     async def _work(self, lease: Lease, rows: Rows) -> None:
         left = set(rows.uids.tolist())
         try:
-            with self.clock.during("busy"):
+            with self.clock.during("busy"), self._pulse.working(f"process {len(rows)} rows"):
                 shaped = await asyncio.to_thread(self._transforms, rows) if self._transforms else rows
                 async with aclosing(self._service.process(shaped)) as outputs:
                     async for output in outputs:
@@ -178,7 +184,9 @@ class Replica:
                 await client.put(lease.table, part.uids, part.columns, lease=lease)
             await client.ack(lease, uids=part.uids)
 
-        await on_held(len(output.uids), settle)
+        with self._pulse.waiting():
+            await on_held(len(output.uids), settle)
+        self._pulse.beat()
         self._rows_done += len(output.uids)
         self._failures_in_a_row = 0
 
@@ -242,7 +250,8 @@ class Replica:
     async def _load(self, service: Weighted, publication: Publication) -> None:
         now = asyncio.get_running_loop().time
         policy, version = publication.policy, publication.version
-        with self.clock.during("idle_wait_weights"):
+        loading = self._pulse.working(f"load version {version} of {policy}")
+        with self.clock.during("idle_wait_weights"), loading:
             started = now()
             weights = await asyncio.to_thread(self._weights.take, policy, version, publication.checksum)
             await service.load(version, weights)

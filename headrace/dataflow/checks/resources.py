@@ -9,6 +9,7 @@ from headrace.dataflow.planning.cluster import Cluster
 from headrace.dataflow.planning.memory import in_words, memory
 from headrace.dataflow.planning.topology import services
 from headrace.services.kinds import kind_of
+from headrace.services.options import Placed
 
 
 def check_runtime(spec: GraphSpec) -> Iterator[Problem]:
@@ -22,6 +23,7 @@ def check_runtime(spec: GraphSpec) -> Iterator[Problem]:
                 allowed="1",
                 way_out="remove it",
             )
+        yield from _on_failure(spec, name, node.options)
         reserved = [key for key in ("cpus", "gpus") if getattr(node.options, key)]
         if spec.runtime == "local" and reserved:
             yield Problem(
@@ -35,6 +37,32 @@ def check_runtime(spec: GraphSpec) -> Iterator[Problem]:
             path=("ray_address",),
             wrong="no effect: the runtime is local",
             way_out="remove it, or set runtime: ray",
+        )
+
+
+def _on_failure(spec: GraphSpec, name: str, options: Placed) -> Iterator[Problem]:
+    """Ways to go on after a failure that there are not."""
+    path, policy = ("nodes", name, "on_failure"), options.on_failure
+    if policy == "degrade" and options.replicas == 1:
+        yield Problem(
+            path=path,
+            wrong="no effect: with one replica there are no others to go on with",
+            way_out="set replicas to 2 or more, or remove it",
+        )
+    if policy == "replace" and (spec.runtime == "local" or spec.ray_address is None):
+        yield Problem(
+            path=path,
+            wrong="no effect: the run has one node, and there is no other to start a replica on",
+            way_out="set ray_address to a cluster of several nodes, or use restart",
+        )
+    limit_s = options.stalled_after_s
+    if limit_s is not None and limit_s > spec.no_progress_timeout_s:
+        yield Problem(
+            path=("nodes", name, "stalled_after_s"),
+            wrong=f"{limit_s:g} s is longer than the run goes on without progress, "
+            f"{spec.no_progress_timeout_s:g} s",
+            allowed=f"at most {spec.no_progress_timeout_s:g}",
+            way_out="lower it, or raise no_progress_timeout_s",
         )
 
 

@@ -13,7 +13,7 @@ from headrace.services.clock import ACTIVITIES
 from headrace.services.lifecycle import State
 
 STATE, STARTED = "state", "started"
-FAILURES = ("died", "failed", "given_up")
+FAILURES = ("died", "failed", "wedged", "given_up")
 ENDS = ("retired", "drained")
 """Events of the launcher that end a life of a replica, by a failure or not."""
 

@@ -1,12 +1,13 @@
 """Keeps the replicas of a run alive, and says when a role has no way to go on.
 
     started ─► served ─► over                        its work is done, or it was stopped or retired
-       ▲          └─► gave up or died ─► leases back ─► back-off ─┐
-       └──────────────────────────────────────────────────────────┘   at most `max_restarts` times in a row,
-                                                                      and not where it would end the same way
+       ▲          └─► gave up, died or wedged ─► leases back ─► back-off ─┐
+       └──────────────────────────────────────────────────────────────────┘   as its `on_failure` has it, at
+                        most `max_restarts` times in a row, and not where it would end the same way
 
 Invariant: a dead replica's leases are back in the queue before its replacement starts. A run goes on while
-each role has a replica left; a role that lost its last raises RoleLost with the cause.
+each role has a replica left; a role that lost its last, or one that is to stop the run, raises RoleLost with
+the cause.
 """
 
 import asyncio
@@ -14,8 +15,10 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 from headrace.dataflow.running.runtimes.base import ReplicaDied, ReplicaHandle, Runtime
+from headrace.dataflow.running.watch import Limits, Wedged, lived
 from headrace.services.base import Report
 from headrace.services.errors import NoWayOn, ReplicaFailed
 from headrace.services.host import Assignment
@@ -26,6 +29,8 @@ BACKOFF_MOST_S = 10.0
 STEADY_AFTER_S = 60.0
 """A replica that lived this long starts its count of restarts anew."""
 STOP_TIMEOUT_S = 30.0
+LOADING_LEAST_S = 120.0
+"""A process that imports and loads answers nobody meanwhile."""
 
 Again = Callable[[Assignment], Awaitable[Assignment]]
 """What a replacement is told, given what the replica was told that died; asked once its leases are back.
@@ -60,6 +65,8 @@ class Supervisor:
         self._max_restarts = max_restarts
         self._kept: dict[str, asyncio.Task[None]] = {}
         self._handles: dict[str, ReplicaHandle] = {}
+        self._nodes: dict[str, str] = {}
+        """Where each replica was last."""
         self._left: Counter[str] = Counter()
         self._retired: set[str] = set()
         self._leaving: set[str] = set()
@@ -158,24 +165,35 @@ class Supervisor:
         """What the replacement is told, once it is time for it; raises NotAgain where there is none."""
         if isinstance(error, NoWayOn):
             raise NotAgain("another would end the same way")
-        if failures > self._max_restarts:
-            raise NotAgain(f"max_restarts is {self._max_restarts}")
+        if (why := self._not_again(died, failures)) is not None:
+            raise NotAgain(why)
         await asyncio.sleep(backoff_s(failures))
-        return await again(died)
+        avoid = self._nodes.get(died.replica, "") if died.options.on_failure == "replace" else ""
+        return await again(replace(died, avoid=avoid))
+
+    def _not_again(self, died: Assignment, failures: int) -> str | None:
+        """Why the role's `on_failure` has no replacement start; None: one does."""
+        policy, others = died.options.on_failure, self._left[died.node] - 1
+        if policy == "stop":
+            return "on_failure is stop"
+        if policy == "degrade" and others:
+            return f"on_failure is degrade, and {others} of its role go on"
+        return f"max_restarts is {self._max_restarts}" if failures > self._max_restarts else None
 
     async def _live(self, assignment: Assignment, restarts: int) -> None:
         handle = await self._runtime.start(assignment)
         self._handles[assignment.replica] = handle
+        self._nodes[assignment.replica] = handle.node
         self._report.event("started", replica=assignment.replica, pid=handle.pid, restarts=restarts)
         try:
-            await handle.wait()
+            await lived(handle, assignment.replica, _limits(assignment))
         finally:
             del self._handles[assignment.replica]
 
     async def _mourn(self, assignment: Assignment, error: Exception) -> None:
         returned = await self._client.evict(assignment.replica, str(error))
         self._report.event(
-            "died" if isinstance(error, ReplicaDied) else "failed",
+            _ended_as(error),
             replica=assignment.replica,
             reason=str(error),
             rows_returned=returned,
@@ -184,12 +202,28 @@ class Supervisor:
     def _give_up(self, assignment: Assignment, failures: int, error: Exception, why: NotAgain) -> None:
         self._left[assignment.node] -= 1
         self._report.event("given_up", replica=assignment.replica, reason=str(error), not_again=str(why))
-        if self._left[assignment.node] == 0:
+        left = self._left[assignment.node]
+        if left == 0 or assignment.options.on_failure == "stop":
+            there = f"{left or 'no'} replica{'s' * (left > 1)} left"
             raise RoleLost(
-                f"service {assignment.node!r} ({assignment.kind}) has no replica left: {assignment.replica} "
-                f"failed {failures} time(s) in a row, last with: {error}\n  not started again: {why}\n"
+                f"service {assignment.node!r} ({assignment.kind}) has {there}: {assignment.replica} failed "
+                f"{failures} time(s) in a row, last with: {error}\n  not started again: {why}\n"
                 f"  its log: {assignment.log_file}"
             ) from error
+
+
+def _ended_as(error: Exception) -> str:
+    """The event's name."""
+    if isinstance(error, Wedged):
+        return "wedged"
+    return "died" if isinstance(error, ReplicaDied) else "failed"
+
+
+def _limits(assignment: Assignment) -> Limits:
+    longest_s = assignment.flow.no_progress_timeout_s
+    options = assignment.options
+    ready_s = options.stall_limit_s(longest_s)
+    return Limits(ready_s=ready_s, loading_s=max(longest_s, ready_s, LOADING_LEAST_S))
 
 
 def _node(replica: str) -> str:

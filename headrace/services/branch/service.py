@@ -179,7 +179,8 @@ class Branch:
                 await self._put(group)
 
     async def _put(self, fresh: Fresh) -> None:
-        await put_whole(self._context.client, self._bridge.table, fresh)
+        with self._context.pulse.waiting():
+            await put_whole(self._context.client, self._bridge.table, fresh)
 
     def _tell_turns(self) -> None:
         """How often a conversation went on, once one has."""

@@ -67,6 +67,7 @@ class Eval:
             seed=context.weights_seed,
             version=NOT_SERVED if context.policy_is_trained else OWN,
         )
+        context.pulse.counts = self._progress
 
     async def run(self) -> None:
         """Returns when the last version is scored; of a policy that nobody trains, its own weights."""
@@ -82,24 +83,30 @@ class Eval:
         while engine.version < self._due.last:
             taken = await self._versions.next()
             with self._clock.during("busy"):
-                await engine.load(taken.version, await self._versions.read(taken))
+                with self._context.pulse.working(f"load version {taken.version}"):
+                    await engine.load(taken.version, await self._versions.read(taken))
                 self._versions.drop(taken)
                 await self._evaluate(checksum=taken.checksum)
 
     async def _evaluate(self, *, checksum: str) -> None:
         """Scores the loaded weights and says what came of it."""
         engine, started = _ready(self._engine), time.monotonic()
-        with self._clock.during("busy"):
+        working = self._context.pulse.working(f"score version {engine.version}")
+        with self._clock.during("busy"), working:
             completions = [
                 each async for finished in engine.generate(self._exam.requests) for each in finished
             ]
             completions.sort(key=lambda completion: completion.uid)
+            self._context.pulse.beat()
             outcomes = await self._scored(completions)
         found = {**figures(completions, outcomes), "seconds": time.monotonic() - started}
         report, node, version = self._context.report, self._context.node, engine.version
         report.metrics({f"eval/{node}/{name}": value for name, value in found.items()}, step=version)
         report.metrics({**self._clock.fractions()})
         report.event("evaluated", version=version, checksum=checksum, policy=self._context.policy_name)
+
+    def _progress(self) -> float:
+        return _ready(self._engine).stats()["generated_tokens"]
 
     async def _scored(self, completions: Sequence[Completion]) -> list[Outcome]:
         """An outcome for each answer; raises ReplicaFailed where the scoring of all of them failed."""
@@ -120,7 +127,9 @@ class Eval:
         failed: RewardError | None = None
         for _ in range(TRIES):
             try:
-                return await _ready(self._scorer).score(text, example)
+                verdict = await _ready(self._scorer).score(text, example)
+                self._context.pulse.beat()
+                return verdict
             except RewardError as error:
                 failed = error
         return _ready(failed)

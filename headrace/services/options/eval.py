@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 from headrace.algorithms.bounds import Count, Positive
 from headrace.services.options.data import Dataset
-from headrace.services.options.placed import Placed
+from headrace.services.options.placed import STALLED_LEAST_S, Placed
 from headrace.services.options.verifiers import Verifier
 
 
@@ -33,3 +33,7 @@ class EvalOptions(Placed):
     """Sequences decoded at once."""
     fake: dict[str, Any] = field(default_factory=dict)
     """Script of the fake engine; see `services/rollout/engines/fake.py`."""
+
+    def longest_work_s(self, no_progress_timeout_s: float) -> float:
+        """It holds nobody back."""
+        return max(no_progress_timeout_s, STALLED_LEAST_S)

@@ -41,3 +41,7 @@ class JudgeOptions(Placed):
     """Requests in flight at once."""
     max_error_rate: Share = 0.5
     """Share of scorings that may fail over the last 256 before the service gives up."""
+
+    def longest_work_s(self, no_progress_timeout_s: float) -> float:
+        """All tries of a reply."""
+        return max(Placed.longest_work_s(self, no_progress_timeout_s), self.timeout_s * (self.retries + 1))

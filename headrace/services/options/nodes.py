@@ -11,7 +11,7 @@ from headrace.algorithms.options import AlgorithmOptions
 from headrace.algorithms.updates import Accumulate, UpdateOptions
 from headrace.services.options.data import Dataset
 from headrace.services.options.openai import OpenaiOptions
-from headrace.services.options.placed import Placed
+from headrace.services.options.placed import STALLED_LEAST_S, Placed
 from headrace.services.options.verifiers import Verifier
 from headrace.services.options.vllm import VllmOptions
 
@@ -75,6 +75,11 @@ class RolloutOptions(Placed):
     """The server of the engine openai, for a policy that nobody trains."""
     fake: dict[str, Any] = field(default_factory=dict)
     """Script of the fake engine; see `services/rollout/engines/fake.py`."""
+
+    def longest_work_s(self, no_progress_timeout_s: float) -> float:
+        """A server may take its own time."""
+        own_s = 0.0 if self.openai is None else self.openai.longest_answer_s
+        return max(Placed.longest_work_s(self, no_progress_timeout_s), own_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,3 +167,7 @@ class TrainerOptions(Placed):
     """Steps between checkpoints; the last step always makes one. 0: only the last."""
     keep_checkpoints: Count = 2
     """Newest checkpoints kept."""
+
+    def longest_work_s(self, no_progress_timeout_s: float) -> float:
+        """A step."""
+        return max(no_progress_timeout_s, STALLED_LEAST_S)

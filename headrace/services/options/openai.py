@@ -24,3 +24,8 @@ class OpenaiOptions:
     retries: Natural = 3
     """Times a request is repeated after a timeout, a status of 429 or 5xx, or a lost connection, with
     back-off; then the rows of the lease are handed back."""
+
+    @property
+    def longest_answer_s(self) -> float:
+        """All tries of one."""
+        return self.timeout_s * (self.retries + 1)

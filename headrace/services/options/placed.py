@@ -1,8 +1,15 @@
 """Keys of every node that is a service."""
 
 from dataclasses import dataclass
+from typing import Literal
 
-from headrace.algorithms.bounds import Count, NonNegative
+from headrace.algorithms.bounds import Count, NonNegative, Positive
+
+STALLED = 0.5
+"""Share of the run's longest time without progress after which a replica counts as wedged: its replacement
+has the rest."""
+STALLED_LEAST_S = 30.0
+"""A process on a busy machine may be silent for a while."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,3 +24,18 @@ class Placed:
     """Cores reserved for a replica on the cluster; 0: it shares."""
     gpus: NonNegative = 0.0
     """GPUs reserved for a replica on the cluster."""
+    on_failure: Literal["restart", "replace", "degrade", "stop"] = "restart"
+    """What follows when a replica fails: it is started again after a pause, at most max_restarts times in a
+    row; or so on another node of the cluster; or the others go on without it, and the last one is started
+    again; or the run ends with the cause."""
+    stalled_after_s: Positive | None = None
+    """Seconds in which a replica makes nothing of the work that it holds, after which it is ended as wedged;
+    None: half of no_progress_timeout_s, all of it for a trainer or an eval, and at least 30."""
+
+    def stall_limit_s(self, no_progress_timeout_s: float) -> float:
+        """`stalled_after_s`, resolved."""
+        return self.stalled_after_s or self.longest_work_s(no_progress_timeout_s)
+
+    def longest_work_s(self, no_progress_timeout_s: float) -> float:
+        """Seconds that work may take before something comes of it, where the user does not say."""
+        return max(STALLED * no_progress_timeout_s, STALLED_LEAST_S)

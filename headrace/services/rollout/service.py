@@ -41,6 +41,9 @@ class Rollout:
     async def load(self, version: int, weights: Mapping[str, Any]) -> None:
         await self._ready().load(version, weights)
 
+    def progress(self) -> float:
+        return self._ready().stats()["generated_tokens"]
+
     async def process(self, rows: Rows) -> AsyncGenerator[Output, None]:
         """Yields the answers of the groups that finished together; columns of `columns.RESPONSE`."""
         prompts = rows["prompt_ids"]

@@ -68,7 +68,7 @@ class Source:
 
     async def _write(self, stream: PromptStream) -> None:
         while picks := await self._run(stream.next):
-            with self._clock.during("busy"):
+            with self._clock.during("busy"), self._context.pulse.working("encode prompts"):
                 block = await self._run(self._encoded, picks)
             await put_whole(self._context.client, self._context.flow.table, block)
             self._context.report.metrics(

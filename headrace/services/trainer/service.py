@@ -123,7 +123,7 @@ class Trainer:
         taken: list[Judged] = []
         while (missing := self._intake.missing) > 0:
             lease = await self._lease(step, missing)
-            with self._clock.during("busy"):
+            with self._clock.during("busy"), self._context.pulse.working(f"train on rows of step {step}"):
                 taken.append(judged := await self._judge(lease, ledger))
                 waits = whole and self._intake.missing > 0
                 if waits or self._is_frozen(step) or not any(len(each.kept) for each in taken):
@@ -209,7 +209,7 @@ class Trainer:
 
     async def _finish(self, ledger: Ledger, started: float) -> None:
         """Everything between the last gradient of a step and its published version; not to be torn apart."""
-        with self._clock.during("busy"):
+        with self._clock.during("busy"), self._context.pulse.working(f"finish step {ledger.step}"):
             frozen = self._is_frozen(ledger.step)
             results = [] if frozen else await self._run(self._update, ledger.step)
             updated = time.monotonic()
@@ -304,7 +304,8 @@ class Trainer:
         """A checkpoint of the last committed step, unless it has one."""
         if self._saved == self._committed:
             return
-        oldest = await self._run(self._write_checkpoint)
+        with self._context.pulse.working(f"write the checkpoint of step {self._committed}"):
+            oldest = await self._run(self._write_checkpoint)
         await self._context.client.checkpointed(self._context.node, oldest)
         self._saved = self._committed
         self._context.report.event("checkpoint", step=self._committed)

@@ -9,11 +9,13 @@ from typing import Any, cast
 import pytest
 
 from headrace.dataflow.running import supervisor as supervision
+from headrace.dataflow.running import watch
 from headrace.dataflow.running.runtimes.base import ReplicaDied, ReplicaHandle
 from headrace.dataflow.running.supervisor import NotAgain, RoleLost, Supervisor, backoff_s
 from headrace.services.errors import NoWayOn, ReplicaFailed
 from headrace.services.host import Assignment
-from headrace.services.options import PolicyOptions
+from headrace.services.options import Placed, PolicyOptions
+from headrace.services.pulse import Beat
 from headrace.transferqueue import Client, ControllerUnreachable
 from tests.services.bench import FLOW, Remembered
 
@@ -46,6 +48,7 @@ class Lives:
 
 class Life:
     pid = 1
+    node = "node-a"
 
     def __init__(self, diary: list[str], name: str, end: Any) -> None:
         self.diary, self.name, self.end = diary, name, end
@@ -61,9 +64,22 @@ class Life:
         self.diary.append(f"drain {self.name}")
         self.stopped.set()
 
+    async def look(self) -> Beat:
+        return Beat(doing="", still_s=0.0, ready=True)
+
+    async def kill(self) -> None:
+        self.diary.append(f"kill {self.name}")
+
     async def stop(self, timeout_s: float) -> None:
         self.diary.append(f"stop {self.name}")
         self.stopped.set()
+
+
+class Still(Life):
+    """Answers, and makes nothing of what it holds."""
+
+    async def look(self) -> Beat:
+        return Beat(doing="process 8 rows", still_s=2.6, ready=True)
 
 
 class Busy(Life):
@@ -114,7 +130,7 @@ async def diary() -> AsyncIterator[list[str]]:
         yield []
 
 
-def assignment(index: int = 0, *, kind: str = "rollout", node: str = "answers") -> Assignment:
+def assignment(index: int = 0, *, kind: str = "rollout", node: str = "answers", **placed: Any) -> Assignment:
     return Assignment(
         kind=kind,
         node=node,
@@ -126,7 +142,7 @@ def assignment(index: int = 0, *, kind: str = "rollout", node: str = "answers") 
         queue_timeout_s=10.0,
         seed=0,
         threads=1,
-        options=None,
+        options=Placed(**placed),
         policy_name="actor",
         policy=PolicyOptions(model="tiny-copier"),
         policy_is_trained=True,
@@ -346,3 +362,59 @@ async def test_a_queue_that_is_gone_ends_the_keeping(diary: list[str]) -> None:
     kept, _ = supervisor(diary, gone=True, answers_0=[DIED])
     with pytest.raises(ControllerUnreachable):
         await kept.keep(assignment())
+
+
+async def test_a_wedged_replica_is_killed_and_its_leases_are_back_before_its_replacement_starts(
+    diary: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watch, "EVERY_S", 0.0)
+    kept, report = supervisor(diary, answers_0=[Still, None])
+    await kept.keep(assignment(stalled_after_s=2.5))
+    assert diary == ["start answers/0", "kill answers/0", "evict answers/0", "start answers/0"]
+    reason = "answers/0 is wedged: nothing has come of its work for 2.6 s (allowed: 2.5): process 8 rows"
+    assert report.of("wedged") == [{"replica": "answers/0", "reason": reason, "rows_returned": 5}]
+
+
+async def test_of_a_role_that_degrades_the_last_replica_alone_is_started_again(diary: list[str]) -> None:
+    fails = asyncio.Event()
+
+    class FailsLater(Life):
+        async def wait(self) -> None:
+            await fails.wait()
+            raise FAILED
+
+    kept, report = supervisor(diary, answers_0=[DIED], answers_1=[FailsLater, None])
+    first, second = (kept.keep(assignment(index, on_failure="degrade")) for index in (0, 1))
+    await first
+    (given_up,) = report.of("given_up")
+    assert given_up["not_again"] == "on_failure is degrade, and 1 of its role go on"
+    fails.set()
+    await second
+    assert diary.count("start answers/0") == 1
+    assert diary.count("start answers/1") == 2
+
+
+async def test_a_role_that_is_to_stop_the_run_does_so_though_others_of_it_are_left(diary: list[str]) -> None:
+    kept, _ = supervisor(diary, answers_0=[DIED], answers_1=[GOES_ON])
+    other = kept.keep(assignment(1, on_failure="stop"))
+    with pytest.raises(
+        RoleLost, match=r"has 1 replica left: answers/0 failed 1 time[\s\S]*on_failure is stop"
+    ):
+        await kept.keep(assignment(on_failure="stop"))
+    assert not other.done()
+    await kept.stop()
+
+
+@pytest.mark.parametrize(("policy", "avoid"), [("replace", "node-a"), ("restart", "")])
+async def test_a_replica_that_is_replaced_avoids_the_node_where_it_was(
+    diary: list[str], policy: Any, avoid: str
+) -> None:
+    kept, _ = supervisor(diary, answers_0=[DIED, None])
+    told: list[str] = []
+
+    async def again(died: Assignment) -> Assignment:
+        told.append(died.avoid)
+        return died
+
+    await kept.keep(assignment(on_failure=policy), again=again)
+    assert told == [avoid]

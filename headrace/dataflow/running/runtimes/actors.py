@@ -2,13 +2,29 @@
 
 import os
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
+
+import ray
 
 from headrace.dataflow.running.runtimes.base import QueuePlace
 from headrace.services.host import Assignment, Hosted
+from headrace.services.pulse import Beat
 from headrace.transferqueue import Controller
 from headrace.transferqueue.solitude import quiet_collector
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where an actor's process is."""
+
+    pid: int
+    node: str
+    """Ray's id of it."""
+
+
+def here() -> Place:
+    return Place(pid=os.getpid(), node=ray.get_runtime_context().get_node_id())
 
 
 class ReplicaActor:
@@ -30,8 +46,11 @@ class ReplicaActor:
     async def stop(self) -> None:
         await self._hosted.stop()
 
-    def process_id(self) -> int:
-        return os.getpid()
+    async def look(self) -> Beat:
+        return self._hosted.look()
+
+    def place(self) -> Place:
+        return here()
 
 
 class QueueActor:
@@ -52,8 +71,8 @@ class QueueActor:
     async def stop(self) -> None:
         await self._controller.close()
 
-    def process_id(self) -> int:
-        return os.getpid()
+    def place(self) -> Place:
+        return here()
 
 
 def _log_to(path: Path) -> None:

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from headrace.services.host import Assignment
 from headrace.services.options import QueueOptions
+from headrace.services.pulse import Beat
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,6 +30,8 @@ class Handle(Protocol):
     """What was started: a replica, or the queue. Its process, where it has one of its own, ends with it."""
 
     pid: int
+    node: str
+    """Of the cluster, where the process is; "" where there is no cluster."""
 
     async def wait(self) -> None:
         """Returns when its work is over or it was stopped.
@@ -49,6 +52,17 @@ class ReplicaHandle(Handle, Protocol):
     async def drain(self) -> None:
         """Has it take nothing further; `wait` returns once what it holds is done. Without effect on one that
         is not ready, and on a service that leads its own loop, which `stop` ends."""
+        ...
+
+    async def look(self) -> Beat:
+        """What it does now. Raises as `wait` where it has ended; does not return where its process hangs."""
+        ...
+
+    async def kill(self) -> None:
+        """Ends it without its help, and returns once its process is gone.
+
+        Raises TimeoutError, with what goes on of it, where it has no process of its own and does not end.
+        """
         ...
 
 

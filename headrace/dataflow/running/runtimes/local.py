@@ -12,12 +12,16 @@ import zmq
 from headrace.dataflow.running.runtimes.base import QueuePlace
 from headrace.services.host import Assignment, Hosted
 from headrace.services.kinds import kind_of
+from headrace.services.pulse import Beat
 from headrace.transferqueue import Controller
 
 QUEUE_ADDRESS = "inproc://headrace"
+KILL_TIMEOUT_S = 5.0
 
 
 class LocalHandle:
+    node = ""
+
     def __init__(self, hosted: Hosted) -> None:
         self.pid = os.getpid()
         self._hosted = hosted
@@ -29,6 +33,19 @@ class LocalHandle:
     async def drain(self) -> None:
         self._hosted.drain()
 
+    async def look(self) -> Beat:
+        return self._hosted.look()
+
+    async def kill(self) -> None:
+        """A task can be cancelled; a thread that it waits for cannot be ended, and goes on."""
+        try:
+            await self.stop(KILL_TIMEOUT_S)
+        except TimeoutError:
+            raise TimeoutError(
+                f"it has not ended within {KILL_TIMEOUT_S:g} s and cannot be killed, since the local runtime "
+                "has no process of its own for it"
+            ) from None
+
     async def stop(self, timeout_s: float) -> None:
         async with asyncio.timeout(timeout_s):
             await self._hosted.stop()
@@ -36,6 +53,8 @@ class LocalHandle:
 
 
 class LocalQueue:
+    node = ""
+
     def __init__(self, controller: Controller) -> None:
         self.pid = os.getpid()
         self._controller = controller
@@ -76,11 +95,11 @@ class LocalRuntime:
         return handle
 
     async def close(self) -> None:
-        """Cancels what has not been stopped."""
+        """Cancels what has not been stopped; what hangs in a thread is left."""
         for running in self._running:
             running.cancel()
         try:
             if self._running:
-                await asyncio.wait(set(self._running))
+                await asyncio.wait(set(self._running), timeout=KILL_TIMEOUT_S)
         finally:
             self.zmq_context.destroy(linger=0)

@@ -8,9 +8,10 @@ its replica.
 import asyncio
 import logging
 import os
+import signal
 import sys
 from collections.abc import Coroutine
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +19,16 @@ import psutil
 import ray
 from ray.cloudpickle import register_pickle_by_value
 from ray.exceptions import RayActorError, RayError, RayTaskError
+from ray.util.scheduling_strategies import NodeLabelSchedulingStrategy, NotIn
 
 from headrace.algorithms.by_path import is_of_a_file
 from headrace.dataflow.running.interrupts import kept_signals
-from headrace.dataflow.running.runtimes.actors import QueueActor, ReplicaActor
+from headrace.dataflow.running.runtimes.actors import Place, QueueActor, ReplicaActor
 from headrace.dataflow.running.runtimes.base import QueuePlace, ReplicaDied, RuntimeUnavailable
 from headrace.dataflow.running.shared_memory import owned_folder
 from headrace.services.errors import ReplicaFailed, describe
 from headrace.services.host import Assignment
+from headrace.services.pulse import Beat
 
 OBJECT_STORE_BYTES = 80 << 20
 """Ray's own store, which carries nothing of ours: payloads and weights have their own files."""
@@ -34,6 +37,8 @@ SCRATCH_PARENT = Path("/tmp")
 """Short, since the paths of Ray's sockets must fit into 107 bytes."""
 WORKER_TITLE = "ray::"
 """What the title of a worker's process begins with."""
+NODE_ID_LABEL = "ray.io/node-id"
+"""That Ray gives every node."""
 CONNECT_TIMEOUT_S = 10.0
 QUEUE_START_TIMEOUT_S = 120.0
 KILL_TIMEOUT_S = 10.0
@@ -41,8 +46,11 @@ KILL_TIMEOUT_S = 10.0
 
 
 class RayHandle:
-    def __init__(self, actor: Any, name: str, pid: int) -> None:
-        self.pid = pid
+    def __init__(self, actor: Any, name: str, place: Place, *, is_here: bool) -> None:
+        """`is_here`: whether its process is on this machine for sure."""
+        self.pid = place.pid
+        self.node = place.node
+        self._is_here = is_here
         self._actor = actor
         self._name = name
         self._running = asyncio.ensure_future(_result(actor.run.remote(), name))
@@ -53,6 +61,17 @@ class RayHandle:
 
     async def drain(self) -> None:
         await _result(self._actor.drain.remote(), self._name)
+
+    async def look(self) -> Beat:
+        return await _result(self._actor.look.remote(), self._name)
+
+    async def kill(self) -> None:
+        """Ray asks a process to end, which one that hangs does not hear."""
+        if self._is_here:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+        _kill(self._actor)
+        await asyncio.wait({self._running}, timeout=KILL_TIMEOUT_S)
 
     async def stop(self, timeout_s: float) -> None:
         try:
@@ -108,22 +127,21 @@ class RayRuntime:
 
     async def start_queue(self, place: QueuePlace) -> tuple[str, RayHandle]:
         actor = _remote(QueueActor).remote(place)
-        pid = await _started(actor, "queue", "no room", QUEUE_START_TIMEOUT_S)
+        where = await _started(actor, "queue", "no room", QUEUE_START_TIMEOUT_S)
         address = await _or_kill(actor, _result(actor.open.remote(), "queue"))
-        return address, RayHandle(actor, "queue", pid)
+        return address, RayHandle(actor, "queue", where, is_here=self._address is None)
 
     async def start(self, assignment: Assignment) -> RayHandle:
         placed = assignment.options
         _send_class_along(type(placed))
         environment = process_environment(assignment)
-        remote = _remote(ReplicaActor, placed.cpus, placed.gpus, environment)
+        remote = _remote(ReplicaActor, placed.cpus, placed.gpus, environment, avoid=assignment.avoid)
         working_dir = None if self._address is not None else Path.cwd()
         actor = remote.remote(assignment, working_dir)
         room = f"no room for its {placed.cpus:g} cpus and {placed.gpus:g} gpus"
         timeout_s = assignment.flow.no_progress_timeout_s
-        return RayHandle(
-            actor, assignment.replica, await _started(actor, assignment.replica, room, timeout_s)
-        )
+        where = await _started(actor, assignment.replica, room, timeout_s)
+        return RayHandle(actor, assignment.replica, where, is_here=self._address is None)
 
     async def close(self) -> None:
         """Ends the embedded cluster with every process of it, or leaves the existing one."""
@@ -149,8 +167,16 @@ def process_environment(assignment: Assignment) -> dict[str, str]:
     return {"OMP_NUM_THREADS": str(assignment.threads), "GOMP_SPINCOUNT": "20000"}
 
 
-def _remote(actor: type, cpus: float = 0, gpus: float = 0, environment: dict[str, str] | None = None) -> Any:
-    """`actor` to be made in a process of its own, which Ray never restarts."""
+def _remote(
+    actor: type,
+    cpus: float = 0,
+    gpus: float = 0,
+    environment: dict[str, str] | None = None,
+    *,
+    avoid: str = "",
+) -> Any:
+    """`actor` to be made in a process of its own, which Ray never restarts; not on the node `avoid`, where
+    another has room."""
     options: dict[str, Any] = {
         "num_cpus": cpus,
         "num_gpus": gpus,
@@ -158,14 +184,17 @@ def _remote(actor: type, cpus: float = 0, gpus: float = 0, environment: dict[str
         "max_concurrency": 8,
         "runtime_env": {"env_vars": environment or {}},
     }
+    if avoid:
+        elsewhere = NodeLabelSchedulingStrategy(hard={}, soft={NODE_ID_LABEL: NotIn(avoid)})
+        options["scheduling_strategy"] = elsewhere
     return ray.remote(**options)(actor)
 
 
-async def _started(actor: Any, name: str, room: str, timeout_s: float) -> int:
-    """The pid of an actor's process once it answers; ReplicaFailed where it does not in time."""
+async def _started(actor: Any, name: str, room: str, timeout_s: float) -> Place:
+    """Of an actor's process, once it answers; ReplicaFailed where it does not in time."""
     try:
         async with asyncio.timeout(timeout_s):
-            return await _or_kill(actor, _result(actor.process_id.remote(), name))
+            return await _or_kill(actor, _result(actor.place.remote(), name))
     except TimeoutError:
         raise ReplicaFailed(
             f"{name}: its process did not start within {timeout_s:g} s: the cluster may have {room}; free "
