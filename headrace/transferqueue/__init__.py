@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     )
     from headrace.transferqueue.rows import Lease, Rows
     from headrace.transferqueue.state.records import Publication
-    from headrace.transferqueue.stats import Stats, TableStats, TaskStats
+    from headrace.transferqueue.stats import Stats, TableStats, TaskStats, Waited
     from headrace.transferqueue.storage import StorageUnit
 
 __all__ = [
@@ -76,6 +76,7 @@ __all__ = [
     "UnitLost",
     "UnknownName",
     "WaitTimeout",
+    "Waited",
     "WireError",
     "WriteConflict",
 ]
@@ -91,6 +92,7 @@ _HOMES = {
     "StorageUnit": "storage",
     "TableStats": "stats",
     "TaskStats": "stats",
+    "Waited": "stats",
 }
 
 

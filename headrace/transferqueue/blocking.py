@@ -72,6 +72,7 @@ class BlockingClient:
     set_staleness = _blocking(Client.set_staleness)
     end = _blocking(Client.end)
     stats = _blocking(Client.stats)
+    waits = _blocking(Client.waits)
 
     def close(self) -> None:
         """Hands back what is held, disconnects, and ends the thread."""

@@ -14,12 +14,7 @@ import pyarrow as pa
 import zmq
 
 from headrace.transferqueue.arrays import arrow_schema, to_arrays
-from headrace.transferqueue.errors import (
-    ControllerUnreachable,
-    PayloadError,
-    QueueError,
-    SchemaError,
-)
+from headrace.transferqueue.errors import ControllerUnreachable, PayloadError, QueueError, SchemaError
 from headrace.transferqueue.link.connection import Connection
 from headrace.transferqueue.link.wire import (
     pack,
@@ -34,7 +29,7 @@ from headrace.transferqueue.reading import BlockReader
 from headrace.transferqueue.rows import Lease, Rows, carried
 from headrace.transferqueue.schema import TableSpec
 from headrace.transferqueue.state.records import Publication
-from headrace.transferqueue.stats import Stats
+from headrace.transferqueue.stats import Stats, Waited
 from headrace.transferqueue.summary import summary
 
 Uids = Sequence[int] | np.ndarray
@@ -296,6 +291,10 @@ class Client:
 
     async def stats(self) -> Stats:
         return Stats.from_wire(await self._connection.request("stats", {}))
+
+    async def waits(self) -> list[Waited]:
+        """What the clients of the queue wait for."""
+        return [Waited(**each) for each in (await self._connection.request("waits", {}))["waits"]]
 
     async def close(self) -> None:
         """Hands back what is held, without counting an attempt, and disconnects. Never raises for a

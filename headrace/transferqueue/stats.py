@@ -83,6 +83,19 @@ class TableStats:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Waited:
+    """A request that is not answered yet."""
+
+    holder: str
+    why: str
+    """What is missing, and who owes it."""
+    since_s: float
+    """Seconds that it has waited."""
+    left_s: float
+    """Until it is answered that its deadline has passed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Stats:
     """The whole queue."""
 

@@ -8,6 +8,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+STILL_S = 5.0
+"""Below which a replica that makes nothing is not worth a word."""
+
 
 def render(found: Mapping[str, Any], *, now: float | None = None) -> RenderableType:
     """`found`: what GET /v1/run answered; `now`: Unix seconds."""
@@ -16,6 +19,7 @@ def render(found: Mapping[str, Any], *, now: float | None = None) -> RenderableT
     return Group(
         Text(f"{found['name']}  steps: {steps}", style="bold"),
         _replicas(found["replicas"], at),
+        _waits(found["replicas"]),
         _tables(found["tables"]),
     )
 
@@ -36,6 +40,19 @@ def _replicas(standings: list[Mapping[str, Any]], now: float) -> Table:
             else "",
             each["error"],
         )
+    return table
+
+
+def _waits(replicas: list[Mapping[str, Any]]) -> Table:
+    """What each replica does or waits for; every wait with what is missing, who owes it, and its deadline."""
+    table = Table("replica", "is at", "for", "until", box=None)
+    for each in replicas:
+        if each["doing"]:
+            still = f"{each['still_s']:.0f} s without movement" if each["still_s"] >= STILL_S else ""
+            table.add_row(each["replica"], each["doing"], still, "")
+        for wait in each["waits"]:
+            limits = f"{wait['since_s']:.0f} s", f"in {wait['left_s']:.0f} s"
+            table.add_row(each["replica"], f"waits: {wait['why']}", *limits)
     return table
 
 

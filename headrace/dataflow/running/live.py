@@ -18,6 +18,7 @@ from headrace.dataflow.planning.cluster import this_machine
 from headrace.dataflow.planning.plan import plan
 from headrace.dataflow.record.board import Board
 from headrace.dataflow.running.supervisor import Supervisor
+from headrace.dataflow.running.waiting import AT_NOTHING, at
 from headrace.services.base import Report
 from headrace.services.host import Assignment
 from headrace.services.kinds import kind_of
@@ -83,6 +84,7 @@ class Live:
     async def overview(self) -> dict[str, Any]:
         """Steps by policy, the queue's figures by table, and how every replica stands."""
         stats, done = await self._client.stats(), self._board.steps()
+        found = await at(self._supervisor, self._client)
         return {
             "name": self._spec.name,
             "steps": {
@@ -102,7 +104,10 @@ class Live:
                 for name, table in stats.tables.items()
                 if name in self._spec.nodes
             },
-            "replicas": [standing.to_json() for standing in self._board.standings()],
+            "replicas": [
+                {**standing.to_json(), **found.get(standing.replica, AT_NOTHING)}
+                for standing in self._board.standings()
+            ],
         }
 
     def replicas(self) -> list[str]:

@@ -22,6 +22,7 @@ from headrace.dataflow.running.watch import Limits, Wedged, lived
 from headrace.services.base import Report
 from headrace.services.errors import NoWayOn, ReplicaFailed
 from headrace.services.host import Assignment
+from headrace.services.pulse import Beat
 from headrace.transferqueue import Client
 
 BACKOFF_FIRST_S = 0.1
@@ -29,6 +30,8 @@ BACKOFF_MOST_S = 10.0
 STEADY_AFTER_S = 60.0
 """A replica that lived this long starts its count of restarts anew."""
 STOP_TIMEOUT_S = 30.0
+LOOK_S = 2.0
+"""For an answer that somebody at a terminal waits for."""
 LOADING_LEAST_S = 120.0
 """A process that imports and loads answers nobody meanwhile."""
 
@@ -94,6 +97,12 @@ class Supervisor:
         """Those of a role that are kept, by index."""
         kept = [name for name, task in self._kept.items() if _node(name) == node and not task.done()]
         return sorted(kept, key=_index)
+
+    async def looks(self) -> dict[str, Beat | None]:
+        """What each replica does now; None: it did not say so within LOOK_S."""
+        handles = dict(self._handles)
+        beats = await asyncio.gather(*map(_looked, handles.values()))
+        return dict(zip(handles, beats, strict=True))
 
     async def drain(self, replica: str, reason: str, *, timeout_s: float) -> None:
         """Lets a replica finish what it holds, and ends it; after the time it hands the rest back.
@@ -210,6 +219,13 @@ class Supervisor:
                 f"{failures} time(s) in a row, last with: {error}\n  not started again: {why}\n"
                 f"  its log: {assignment.log_file}"
             ) from error
+
+
+async def _looked(handle: ReplicaHandle) -> Beat | None:
+    with suppress(TimeoutError, ReplicaDied, ReplicaFailed):
+        async with asyncio.timeout(LOOK_S):
+            return await handle.look()
+    return None
 
 
 def _ended_as(error: Exception) -> str:

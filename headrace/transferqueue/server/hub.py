@@ -246,7 +246,9 @@ class Hub:
             Wait(
                 key=key,
                 asker=(call.client, call.id),
+                since_s=self.now,
                 deadline_s=self.now + timeout_s,
+                why=why,
                 attempt=lambda: self._answer(call, attempt),
                 give_up=give_up,
                 abandon=abandon,

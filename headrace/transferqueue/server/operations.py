@@ -31,7 +31,7 @@ from headrace.transferqueue.state.publications import Publications
 from headrace.transferqueue.state.records import Entry, Publication
 from headrace.transferqueue.state.rewind import fork
 from headrace.transferqueue.state.table import Table
-from headrace.transferqueue.stats import Stats
+from headrace.transferqueue.stats import Stats, Waited
 
 Body = dict[str, Any]
 
@@ -280,6 +280,22 @@ def stats(hub: Hub, call: Call) -> Body:
     ).to_wire()
 
 
+def waits(hub: Hub, call: Call) -> Body:
+    """Of the clients, who waits for what."""
+    known = ((wait, hub.sessions.get(wait.asker[0])) for wait in hub.waits)
+    found = [
+        Waited(
+            holder=session.holder,
+            why=wait.why(),
+            since_s=hub.now - wait.since_s,
+            left_s=wait.deadline_s - hub.now,
+        )
+        for wait, session in known
+        if session is not None
+    ]
+    return {"waits": [asdict(each) for each in found]}
+
+
 OPERATIONS: dict[str, Operation] = {
     operation.__name__: operation
     for operation in (
@@ -305,6 +321,7 @@ OPERATIONS: dict[str, Operation] = {
         set_staleness,
         end,
         stats,
+        waits,
         unit,
         attend,
         leave,
@@ -315,7 +332,9 @@ OPERATIONS: dict[str, Operation] = {
     )
 }
 
-PASSING = frozenset(("pulse", "cancel", "describe", "stats", "attend", "unit_state", "inventory", "terms"))
+PASSING = frozenset(
+    ("pulse", "cancel", "describe", "stats", "waits", "attend", "unit_state", "inventory", "terms")
+)
 """Operations that leave nothing which a restart would have to bring back."""
 
 

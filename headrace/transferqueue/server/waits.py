@@ -16,7 +16,10 @@ class Wait:
     key: Hashable
     asker: tuple[bytes, int]
     """Client and request id, to answer and to cancel by."""
+    since_s: float
     deadline_s: float
+    why: Callable[[], str]
+    """What is missing and who owes it, as things are now."""
     attempt: Callable[[], bool]
     """Tries again; True: it has been answered, well or with an error."""
     give_up: Callable[[], None]
@@ -48,6 +51,9 @@ class Waits:
             self._deadlines = [due for due in self._deadlines if self._is_current(due[2])]
             heapify(self._deadlines)
         heappush(self._deadlines, (wait.deadline_s, self._count, wait))
+
+    def __iter__(self) -> Iterator[Wait]:
+        return iter(self._by_asker.values())
 
     def under(self, key: Hashable) -> Iterator[Wait]:
         """The waits of a key, oldest first; answered ones may be removed on the way."""

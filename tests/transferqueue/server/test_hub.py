@@ -94,3 +94,16 @@ def test_an_answer_that_is_given_again_by_another_process_names_nodes_in_the_sam
     order = [*nodes[10:], *nodes[:10]]
     blocks = [["segment", 0, 1, b"", b"", node] for node in (*order, *nodes, "")]
     assert list(addresses(desk.hub, blocks).items()) == [(node, f"at {node}") for node in order]
+
+
+def test_who_waits_is_told_what_for_since_when_and_until_when(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    desk.ask(1.0, "lease", {"task": "work", "want": 1, "timeout_s": 30.0})
+    desk.ask(2.0, "published", {"policy": "actor", "after": 3, "timeout_s": 60.0})
+    told = desk.replies[desk.ask(5.0, "waits", {})]
+    why = "no row of table 't' for task 'work': no row is in the table; its producer owes them"
+    never = "no version of policy 'actor' after 3: it was never published; its trainer owes it"
+    assert told["waits"] == [
+        {"holder": "me", "why": why, "since_s": 4.0, "left_s": 26.0},
+        {"holder": "me", "why": never, "since_s": 3.0, "left_s": 57.0},
+    ]
