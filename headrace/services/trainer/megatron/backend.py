@@ -1,11 +1,12 @@
 """Trains a policy with megatron-core over tensor-, pipeline- and data-parallel ranks, by AdamW on the shards.
 
-Every rank makes the same calls with the same arguments and gets the same results, besides weights and states,
-which rank 0 alone gets whole. Checkpoints name Hugging Face tensors, so that they are those of every layout
-and of the torch back end.
+Every rank makes the same calls with the same arguments and gets the same results, besides the weights, which
+rank 0 alone gets. Checkpoints name Hugging Face tensors, so that they are those of every layout and of the
+torch back end.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,22 +23,29 @@ from headrace.services.trainer.checkpoint import WEIGHTS
 from headrace.services.trainer.megatron.batches import MicroBatch, shared_out
 from headrace.services.trainer.megatron.fit import policy_fault
 from headrace.services.trainer.megatron.geometry import Geometry
-from headrace.services.trainer.megatron.gradients import clip, global_norm, reduced, refuse_non_finite
+from headrace.services.trainer.megatron.gradients import reduce, scale
 from headrace.services.trainer.megatron.grid import Grid
 from headrace.services.trainer.megatron.library import ready
 from headrace.services.trainer.megatron.logprobs import check_names
 from headrace.services.trainer.megatron.mapping import entries
 from headrace.services.trainer.megatron.model import build
+from headrace.services.trainer.megatron.model_file import write_model
 from headrace.services.trainer.megatron.moments import ShardedAdamW
 from headrace.services.trainer.megatron.pipeline import Pipeline
 from headrace.services.trainer.megatron.scored import Order, told
-from headrace.services.trainer.megatron.shards import check_weights, held, set_weights, streamed
+from headrace.services.trainer.megatron.shards import (
+    check_weights,
+    held,
+    published_shapes,
+    set_weights,
+    streamed,
+)
 from headrace.services.trainer.megatron.source import open_source
 from headrace.services.trainer.ranks.group import Group
 from headrace.services.trainer.rates import make_rate
 from headrace.services.trainer.samples import Samples
 from headrace.services.trainer.tally import Tally
-from headrace.services.trainer.tensor_files import TensorFiles, state_files, write_state
+from headrace.services.trainer.tensor_files import TensorFiles, state_files
 from headrace.services.trainer.tokens import group_totals, token_batch, trained_tokens
 
 RNG = "rng/torch"
@@ -87,7 +95,7 @@ class MegatronBackend:
         )
         self._held = held(model, self._entries, self._grid.pp_rank)
         set_weights(self._held, self._source.tensors, self._grid)
-        self._adamw = ShardedAdamW(self._held, optimizer)
+        self._adamw = ShardedAdamW(self._held, optimizer, self._grid)
         self._pipeline = Pipeline(model, geometry, self._grid, temperature=temperature, device=self._device)
         self._tally = Tally()
         self._source = replace(self._source, tensors={})
@@ -170,41 +178,27 @@ class MegatronBackend:
 
     def weights(self) -> dict[str, torch.Tensor]:
         """Copies in the host's memory at rank 0; nothing on the other ranks."""
-        own = {each.entry.local: each.parameter.detach() for each in self._held}
-        return self._collected(streamed(self._entries, own, self._grid))
+        return {name: tensor.to("cpu", copy=True).contiguous() for name, tensor in self._streamed()}
 
     def save(self, directory: Path) -> None:
-        state = self.state()
-        self.save_model(directory)
+        """Rank 0 writes the model as its tensors come, each rank a file of its share of the state."""
+        if self._tally.count:
+            raise RuntimeError("save() was asked for within a step; take checkpoints right after step()")
+        tensors = self._streamed()
         if self._grid.is_first:
-            write_state(directory, state)
+            self._source.save_configuration(directory)
+            write_model(directory / WEIGHTS, published_shapes(self._entries), self._dtype, tensors)
+        deque(tensors, maxlen=0)
+        self._adamw.save(directory, self._entries, self._rate.state() | {RNG: torch.get_rng_state()})
 
     def load(self, directory: Path) -> None:
-        self.load_state(TensorFiles([directory / WEIGHTS]), state_files(directory))
-
-    def save_model(self, directory: Path) -> None:
-        """Rank 0 writes."""
-        weights = self.weights()
-        if weights:
-            self._source.save(directory, weights)
-
-    def state(self) -> dict[str, torch.Tensor]:
-        """As that of the torch back end, at rank 0; nothing on the other ranks.
-
-        Raises RuntimeError between an `accumulate` and its `step`: gradients are in no checkpoint.
-        """
-        if self._tally.count:
-            raise RuntimeError("state() was asked for within a step; take checkpoints right after step()")
-        found = self._collected(self._adamw.state(self._entries, self._grid))
-        return found | self._rate.state() | {RNG: torch.get_rng_state()} if self._grid.is_first else found
-
-    def load_state(self, weights: Mapping[str, torch.Tensor], state: Mapping[str, torch.Tensor]) -> None:
         """Raises ValueError where a weight is missing, unknown or of another shape."""
+        weights, state = TensorFiles([directory / WEIGHTS]), state_files(directory)
         check_weights(self._entries, weights)
         self._rate.load_state(state)
-        self._adamw.load_state(state, self._grid)
+        self._adamw.load(state)
         set_weights(self._held, weights, self._grid)
-        torch.set_rng_state(state[RNG].cpu())
+        torch.set_rng_state(state[RNG])
         self.discard()
 
     def close(self) -> None:
@@ -258,19 +252,15 @@ class MegatronBackend:
 
     def _scale_gradients(self, step: int, count: float) -> float:
         """Adds up, divides and clips; returns the norm before the clipping."""
-        stepped = self._adamw.stepped
-        gradients = reduced(stepped, self._grid, is_held_twice=self._is_held_twice)
-        for gradient in gradients:
-            gradient.div_(count)
-        norm = global_norm(stepped, gradients, self._grid)
+        buckets, most = self._adamw.buckets, self._options.max_grad_norm
+        reduce(buckets, self._grid, is_held_twice=self._is_held_twice)
         try:
-            refuse_non_finite(step, norm, stepped, gradients, self._ranks)
+            return scale(buckets, self._grid, self._ranks, step=step, count=count, max_norm=most)
         except NonFiniteGradientError:
             self._adamw.zero_grad()
             raise
-        clip(gradients, norm, self._options.max_grad_norm)
-        return norm.item()
 
-    def _collected(self, stream: Iterable[tuple[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
-        """On the host, apart from the buckets that they came in."""
-        return {name: tensor.to("cpu", copy=True).contiguous() for name, tensor in stream}
+    def _streamed(self) -> Iterator[tuple[str, torch.Tensor]]:
+        """Hugging Face names and tensors at rank 0, valid until the next; every rank goes to its end."""
+        own = {each.entry.local: each.parameter.detach() for each in self._held}
+        return streamed(self._entries, own, self._grid)

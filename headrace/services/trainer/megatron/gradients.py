@@ -1,95 +1,84 @@
 """The gradient of a step over all ranks: added up where ranks saw different samples or heads, then clipped.
 
-Invariant: afterwards the ranks that hold the same number hold the same gradient of it, and the norm counts
-every number of the model once.
+Invariant: afterwards each rank holds its part of the gradient, the same as others that hold the same numbers,
+and the norm counts every number of the model once.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import distributed
 from torch.distributed import ProcessGroup
 
-from headrace.services.trainer.backend import NonFiniteGradientError
+from headrace.services.trainer.gradients import clip, refuse_non_finite
+from headrace.services.trainer.megatron.buckets import Bucket
 from headrace.services.trainer.megatron.grid import Grid
-from headrace.services.trainer.megatron.mapping import EMBEDDING, HEAD_NORMS
-from headrace.services.trainer.megatron.shards import BUCKET_BYTES, Held, grouped
+from headrace.services.trainer.megatron.mapping import EMBEDDING, HEAD_NORMS, Entry
+from headrace.services.trainer.megatron.shards import BUCKET_BYTES, grouped
 from headrace.services.trainer.ranks.group import Ranks
 from headrace.services.trainer.tally import Tally
 
 
-def reduced(held: Sequence[Held], grid: Grid, *, is_held_twice: bool) -> list[torch.Tensor]:
-    """The summed gradients of `held`, in its order; a rank that had no samples adds zeros.
+def reduce(buckets: Sequence[Bucket], grid: Grid, *, is_held_twice: bool) -> None:
+    """Adds up what ranks have; one that had no samples adds zeros.
 
     `is_held_twice`: whether the first and the last stage hold the embedding each.
     """
-    found = [_gradient(each.parameter) for each in held]
     if grid.tp > 1:
-        own_heads = [
-            gradient
-            for each, gradient in zip(held, found, strict=True)
-            if each.entry.local.endswith(HEAD_NORMS)
-        ]
-        _add_up(own_heads, grid.tensor_group())
+        _add_up(_of(buckets, lambda entry: entry.local.endswith(HEAD_NORMS)), grid.tensor_group())
     if is_held_twice and (grid.pp_rank == 0 or grid.is_last_stage):
-        tied = [g for each, g in zip(held, found, strict=True) if each.entry.names == (EMBEDDING,)]
-        _add_up(tied, grid.embedding_group())
-    if grid.dp > 1:
-        _add_up(found, grid.data_group())
-    return found
+        _add_up(_of(buckets, lambda entry: entry.names == (EMBEDDING,)), grid.embedding_group())
+    for bucket in buckets:
+        bucket.reduce(grid)
 
 
-def global_norm(held: Sequence[Held], gradients: Sequence[torch.Tensor], grid: Grid) -> torch.Tensor:
-    """Of the whole model's gradient, float64, the same on every rank."""
-    counted = [
-        gradient
-        for each, gradient in zip(held, gradients, strict=True)
-        if not each.entry.is_copy and (each.entry.is_sharded or grid.tp_rank == 0)
-    ]
-    square = torch.zeros((), dtype=torch.float64, device=gradients[0].device)
-    for gradient in counted:
-        square += torch.linalg.vector_norm(gradient, dtype=torch.float64).square()
-    distributed.all_reduce(square, group=grid.model_group())
+def scale(
+    buckets: Sequence[Bucket], grid: Grid, ranks: Ranks, *, step: int, count: float, max_norm: float
+) -> float:
+    """Divides by `count` and clips the global norm; returns the norm between the two, the same on every rank.
+
+    Raises NonFiniteGradientError, on every rank, naming the step and parameters.
+    """
+    own = [bucket.gradients[bucket.own].div_(count) for bucket in buckets]
+    norm = _global_norm(buckets, grid)
+    if not torch.isfinite(norm):
+        odd = {
+            name: 1.0
+            for bucket in buckets
+            for each, part in bucket.own_parts(bucket.gradients)
+            if not torch.isfinite(part).all()
+            for name in each.entry.names
+        }
+        refuse_non_finite(step, norm.item(), sorted(ranks.together(Tally(sums=odd)).sums))
+    clip(own, norm, max_norm)
+    return norm.item()
+
+
+def _global_norm(buckets: Sequence[Bucket], grid: Grid) -> torch.Tensor:
+    """Of the whole model's gradient, float64."""
+    square = torch.zeros((), dtype=torch.float64, device=buckets[0].gradients.device)
+    for bucket in buckets:
+        for each, part in bucket.own_parts(bucket.gradients):
+            if not each.entry.is_copy and (each.entry.is_sharded or grid.tp_rank == 0):
+                square += torch.linalg.vector_norm(part, dtype=torch.float64).square()
+    distributed.all_reduce(square)
     return square.sqrt()
 
 
-def clip(gradients: Sequence[torch.Tensor], norm: torch.Tensor, most: float) -> None:
-    """Scales them down, in place, where `norm` is above `most`."""
-    scale = (most / (norm + 1e-6)).clamp(max=1.0)
-    for gradient in gradients:
-        gradient.mul_(scale.to(gradient.dtype))
-
-
-def refuse_non_finite(
-    step: int, norm: torch.Tensor, held: Sequence[Held], gradients: Sequence[torch.Tensor], ranks: Ranks
-) -> None:
-    """Raises NonFiniteGradientError, on every rank, where the norm is not finite."""
-    if torch.isfinite(norm):
-        return
-    odd = [
-        name
-        for each, gradient in zip(held, gradients, strict=True)
-        if not torch.isfinite(gradient).all()
-        for name in each.entry.names
+def _of(buckets: Sequence[Bucket], asked: Callable[[Entry], bool]) -> list[torch.Tensor]:
+    """The gradients of some parameters, whole."""
+    return [
+        gradient
+        for bucket in buckets
+        for each, gradient in zip(bucket.held, bucket.views(bucket.gradients), strict=True)
+        if asked(each.entry)
     ]
-    named = sorted(ranks.together(Tally(sums=dict.fromkeys(odd, 1.0))).sums)
-    raise NonFiniteGradientError(
-        f"step {step}: the gradient norm is {norm.item()}, not finite in {len(named)} parameters "
-        f"({', '.join(named[:3])}); the weights are unchanged: check the step's rewards and "
-        "log-probabilities, or lower the learning rate"
-    )
-
-
-def _gradient(parameter: torch.nn.Parameter) -> torch.Tensor:
-    if parameter.grad is None:
-        parameter.grad = torch.zeros_like(parameter)
-    return parameter.grad
 
 
 def _add_up(tensors: Sequence[torch.Tensor], group: ProcessGroup) -> None:
     """Over the ranks of `group`, in place, a bucket at a time."""
-    for bucket in grouped(tensors, lambda tensor: tensor.nbytes, BUCKET_BYTES):
-        flat = torch.cat([tensor.flatten() for tensor in bucket])
+    for part in grouped(tensors, lambda tensor: tensor.nbytes, BUCKET_BYTES):
+        flat = torch.cat([tensor.flatten() for tensor in part])
         distributed.all_reduce(flat, group=group)
-        for tensor, part in zip(bucket, flat.split([tensor.numel() for tensor in bucket]), strict=True):
-            tensor.copy_(part.view_as(tensor))
+        for tensor, summed in zip(part, flat.split([tensor.numel() for tensor in part]), strict=True):
+            tensor.copy_(summed.view_as(tensor))

@@ -85,10 +85,6 @@ class Grid:
     def data_group(self) -> ProcessGroup:
         return cast(ProcessGroup, parallel_state.get_data_parallel_group())
 
-    def model_group(self) -> ProcessGroup:
-        """The ranks that hold the model once, this one among them."""
-        return cast(ProcessGroup, parallel_state.get_model_parallel_group())
-
     def embedding_group(self) -> ProcessGroup:
         """The first and the last stage, for ranks of those."""
         return cast(ProcessGroup, parallel_state.get_embedding_group())

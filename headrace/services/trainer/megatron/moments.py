@@ -1,98 +1,135 @@
-"""AdamW on the parameters that a rank holds; its state by the names of Hugging Face tensors.
+"""AdamW over buckets, each data-parallel rank for its part; its state by the names of Hugging Face tensors.
 
-AdamW moves each number by itself, so that shards are moved as the whole would be, and a state that was saved
+AdamW moves each number by itself, so that parts are moved as the whole would be, and a state that was saved
 from one layout of ranks goes on in any other.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
+import numpy as np
 import torch
+from torch import distributed
 
 from headrace.services.options import OptimizerOptions
 from headrace.services.trainer import masters, optimizer_state
-from headrace.services.trainer.masters import Masters
+from headrace.services.trainer.megatron.buckets import Bucket, buckets
 from headrace.services.trainer.megatron.grid import Grid
 from headrace.services.trainer.megatron.mapping import Entry
-from headrace.services.trainer.megatron.shards import Held, set_weights, shard_of, streamed
+from headrace.services.trainer.megatron.shards import Held, shard_of
+from headrace.services.trainer.ranks.shares import owners
+from headrace.services.trainer.tensor_files import Offsets, TensorFiles, write_state
 
-MOMENTS = ("exp_avg", "exp_avg_sq")
+MASTER = f"{masters.PREFIX}{{}}"
+MOMENTS = {moment: f"{optimizer_state.PREFIX}{{}}/{moment}" for moment in ("exp_avg", "exp_avg_sq")}
 COUNT = "step"
+COUNTED = f"{optimizer_state.PREFIX}{{}}/{COUNT}"
 
 
 class ShardedAdamW:
     """Moves the parameters of `held` by their gradients, those in bfloat16 through float32 copies."""
 
-    def __init__(self, held: Sequence[Held], options: OptimizerOptions) -> None:
-        self._masters = Masters({each.entry.local: each.parameter for each in held})
-        self._masters.follow()
-        self.stepped = [
-            Held(entry=each.entry, parameter=self._masters.stepped[each.entry.local]) for each in held
-        ]
-        """What holds the gradients: the parameters, or their copies."""
+    def __init__(self, held: Sequence[Held], options: OptimizerOptions, grid: Grid) -> None:
+        self._grid = grid
+        self.buckets = buckets(held, grid)
         self._adamw = torch.optim.AdamW(
-            [each.parameter for each in self.stepped],
+            [bucket.stepped for bucket in self.buckets],
             lr=options.lr,
             betas=options.betas,
             eps=options.eps,
             weight_decay=options.weight_decay,
             fused=True,
         )
+        owner = owners(np.array([each.parameter.numel() for each in held]), grid.dp)
+        self._written = {
+            each.entry.local
+            for each, rank in zip(held, owner, strict=True)
+            if rank == grid.dp_rank and not each.entry.is_copy and (each.entry.is_sharded or not grid.tp_rank)
+        }
+        """What this rank saves, so that of all ranks one saves each number."""
 
     def step(self, lr: float) -> None:
         for group in self._adamw.param_groups:
             group["lr"] = lr
         self._adamw.step()
-        self._masters.publish()
+        for bucket in self.buckets:
+            bucket.publish(self._grid)
 
     def zero_grad(self) -> None:
-        self._adamw.zero_grad(set_to_none=True)
+        for bucket in self.buckets:
+            bucket.gradients.zero_()
 
-    def state(self, entries: Sequence[Entry], grid: Grid) -> Iterator[tuple[str, torch.Tensor]]:
-        """`optimizer/<tensor>/<moment>` and `master/<tensor>` at rank 0; every rank goes through it to its
-        end."""
-        copies = self._masters.state()
-        if copies:
-            own = {name.removeprefix(masters.PREFIX): copy for name, copy in copies.items()}
-            for name, tensor in streamed(entries, own, grid):
-                yield f"{masters.PREFIX}{name}", tensor
-        states = {each.entry.local: self._adamw.state.get(each.parameter) for each in self.stepped}
-        moved = {local: found for local, found in states.items() if found}
-        if not moved:
-            return
-        for moment in MOMENTS:
-            own = {local: found[moment] for local, found in moved.items()}
-            for name, tensor in streamed(entries, own, grid):
-                yield _key(name, moment), tensor
-        if grid.is_first:
-            count = next(iter(moved.values()))[COUNT]
-            for entry in entries:
-                yield from ((_key(name, COUNT), count) for name in entry.names)
+    def save(self, directory: Path, entries: Sequence[Entry], further: Mapping[str, torch.Tensor]) -> None:
+        """Each rank writes its share of the moments and copies, rank 0 also `further`; on every rank."""
+        tensors: dict[str, torch.Tensor] = {}
+        offsets: dict[str, Offsets] = {}
+        for name, begin, part in self._saved():
+            tensors[name], offsets[name] = part, begin
+        if self._grid.is_first:
+            tensors |= further
+            state = self._adamw.state.get(self.buckets[0].stepped, {})
+            if COUNT in state:
+                names = {name for entry in entries for name in entry.names}
+                tensors |= {COUNTED.format(name): state[COUNT].clone() for name in names}
+        write_state(
+            directory, tensors, offsets, rank=distributed.get_rank(), ranks=distributed.get_world_size()
+        )
 
-    def load_state(self, tensors: Mapping[str, torch.Tensor], grid: Grid) -> None:
+    @torch.no_grad()
+    def load(self, state: TensorFiles) -> None:
         """Replaces all moments and copies; other tensors are ignored.
 
         Raises ValueError where there should be copies and are none.
         """
-        if self._masters.state():
-            start = len(masters.PREFIX)
-            copies = {name[start:]: each for name, each in tensors.items() if name.startswith(masters.PREFIX)}
-            if not copies:
-                raise ValueError(
-                    "the checkpoint has no float32 copies of the weights: it was saved under another dtype; "
-                    "go on with that one"
-                )
-            set_weights(self.stepped, copies, grid)
         self._adamw.state.clear()
-        for each in self.stepped:
-            names = each.entry.names
-            if _key(names[0], COUNT) not in tensors:
-                continue
-            state = self._adamw.state[each.parameter]
-            state[COUNT] = tensors[_key(names[0], COUNT)].clone()
-            for moment in MOMENTS:
-                shard = shard_of(each.entry, {name: tensors[_key(name, moment)] for name in names}, grid)
-                state[moment] = torch.empty_like(each.parameter, requires_grad=False).copy_(shard)
+        for bucket in self.buckets:
+            first = bucket.held[0].entry.names[0]
+            if bucket.is_copied:
+                if MASTER.format(first) not in state:
+                    raise ValueError(
+                        "the checkpoint has no float32 copies of the weights: it was saved under another "
+                        "dtype; go on with that one"
+                    )
+                self._read(bucket, state, MASTER, bucket.stepped)
+            if COUNTED.format(first) in state:
+                kept = self._adamw.state[bucket.stepped]
+                kept[COUNT] = state[COUNTED.format(first)].clone()
+                for moment, key in MOMENTS.items():
+                    kept[moment] = torch.zeros_like(bucket.stepped, requires_grad=False)
+                    self._read(bucket, state, key, kept[moment])
 
+    def _saved(self) -> Iterator[tuple[str, Offsets, torch.Tensor]]:
+        """Name, where it begins in the whole, and a copy in the host's memory of each part to write."""
+        for bucket in self.buckets:
+            for key, own in self._kept(bucket):
+                views = bucket.views(bucket.whole(own, self._grid))
+                for each, view in zip(bucket.held, views, strict=True):
+                    if each.entry.local in self._written:
+                        for name, begin, part in self._parts(each.entry, view):
+                            yield key.format(name), begin, part.to("cpu", copy=True)
 
-def _key(name: str, moment: str) -> str:
-    return f"{optimizer_state.PREFIX}{name}/{moment}"
+    def _kept(self, bucket: Bucket) -> Iterator[tuple[str, torch.Tensor]]:
+        """What this rank keeps for its part of the bucket, each with the form of its names."""
+        if bucket.is_copied:
+            yield MASTER, bucket.stepped.detach()
+        state = self._adamw.state.get(bucket.stepped, {})
+        for moment, key in MOMENTS.items():
+            if moment in state:
+                yield key, state[moment]
+
+    def _parts(self, entry: Entry, shard: torch.Tensor) -> Iterator[tuple[str, Offsets, torch.Tensor]]:
+        """Of this rank's shard the part of each Hugging Face tensor, and where it begins there."""
+        tp, rank = self._grid.tp, self._grid.tp_rank
+        parts = entry.form.parts(shard, tp, rank)
+        for name, shape, part in zip(entry.names, entry.shapes, parts, strict=True):
+            if part.numel():
+                yield name, tuple(each.start for each in entry.form.bounds(shape, tp, rank)), part
+
+    def _read(self, bucket: Bucket, state: TensorFiles, key: str, own: torch.Tensor) -> None:
+        """Sets `own`, of this rank's part of the bucket; of parameters outside it nothing is read."""
+        flat = own.new_zeros(bucket.weights.shape)
+        needed = {each.entry.local for each, _ in bucket.own_parts(flat)}
+        for each, view in zip(bucket.held, bucket.views(flat), strict=True):
+            if each.entry.local in needed:
+                view.copy_(shard_of(each.entry, state, self._grid, key=key))
+        own.copy_(flat[bucket.own])

@@ -13,8 +13,10 @@ from torch import distributed
 
 from headrace.services.trainer.megatron.grid import Grid
 from headrace.services.trainer.megatron.mapping import Entry
+from headrace.services.trainer.tensor_files import TensorFiles
 
 T = TypeVar("T")
+Tensors = Mapping[str, torch.Tensor] | TensorFiles
 
 BUCKET_BYTES = 64 << 20
 
@@ -42,33 +44,48 @@ def held(model: torch.nn.Module, entries: Sequence[Entry], stage: int) -> list[H
     return [Held(entry=entry, parameter=parameters[entry.local]) for entry in own]
 
 
-def check_weights(entries: Sequence[Entry], weights: Mapping[str, torch.Tensor]) -> None:
+def check_weights(entries: Sequence[Entry], weights: Tensors) -> None:
     """Raises ValueError where one is missing, unknown or of another shape."""
     shapes = {name: shape for entry in entries for name, shape in zip(entry.names, entry.shapes, strict=True)}
     if odd := sorted(shapes.keys() ^ weights.keys()):
         raise ValueError(f"weights do not fit the model: {len(odd)} names differ, such as {odd[0]}")
     for name, shape in shapes.items():
-        if tuple(weights[name].shape) != shape:
-            raise ValueError(f"{name} is {tuple(weights[name].shape)}, not {shape}")
+        if (found := _shape(weights, name)) != shape:
+            raise ValueError(f"{name} is {found}, not {shape}")
 
 
 @torch.no_grad()
-def set_weights(held: Sequence[Held], weights: Mapping[str, torch.Tensor], grid: Grid) -> None:
+def set_weights(held: Sequence[Held], weights: Tensors, grid: Grid) -> None:
     """Copies this rank's part of them. Raises ValueError as `shard_of` does."""
     for each in held:
         each.parameter.copy_(shard_of(each.entry, weights, grid))
 
 
-def shard_of(entry: Entry, tensors: Mapping[str, torch.Tensor], grid: Grid) -> torch.Tensor:
-    """This rank's part. Raises ValueError where a tensor is missing or of another shape."""
-    found: list[torch.Tensor] = []
-    for name, shape in zip(entry.names, entry.shapes, strict=True):
+def shard_of(entry: Entry, tensors: Tensors, grid: Grid, *, key: str = "{}") -> torch.Tensor:
+    """This rank's part, of files no more than that is read; `key` is made of a Hugging Face name.
+
+    Raises ValueError where a tensor is missing or of another shape.
+    """
+    parts: list[torch.Tensor] = []
+    for name, shape in zip(map(key.format, entry.names), entry.shapes, strict=True):
         if name not in tensors:
             raise ValueError(f"weights do not fit the model: {name} is missing")
-        found.append(tensor := tensors[name])
-        if tuple(tensor.shape) != shape:
-            raise ValueError(f"{name} is {tuple(tensor.shape)}, not {shape}")
-    return entry.form.split(found, grid.tp, grid.tp_rank)
+        if (found := _shape(tensors, name)) != shape:
+            raise ValueError(f"{name} is {found}, not {shape}")
+        bounds = entry.form.bounds(shape, grid.tp, grid.tp_rank)
+        inside = isinstance(tensors, TensorFiles)
+        parts.append(tensors.part(name, bounds) if inside else tensors[name][bounds])
+    return entry.form.fuse(parts, grid.tp)
+
+
+def _shape(tensors: Tensors, name: str) -> tuple[int, ...]:
+    return tensors.shape(name) if isinstance(tensors, TensorFiles) else tuple(tensors[name].shape)
+
+
+def published_shapes(entries: Sequence[Entry]) -> dict[str, tuple[int, ...]]:
+    """Of each Hugging Face tensor, in the order in which `streamed` gives them."""
+    pairs = [zip(entry.names, entry.shapes, strict=True) for entry in entries if not entry.is_copy]
+    return {name: shape for each in pairs for name, shape in each}
 
 
 def streamed(
@@ -78,13 +95,13 @@ def streamed(
     *,
     bucket_bytes: int = BUCKET_BYTES,
 ) -> Iterator[tuple[str, torch.Tensor]]:
-    """Hugging Face names and tensors at rank 0, in the order of `entries`; nothing on the other ranks.
+    """Hugging Face names and tensors at rank 0, in the order of `published_shapes`; nothing on other ranks.
 
     `own` are this rank's shards by their local name, all of one type. Every rank goes through it to its end.
     """
     like = next(iter(own.values()))
-    published = [entry for entry in entries if not entry.is_copy]
     me = distributed.get_rank()
+    published = [entry for entry in entries if not entry.is_copy]
     for bucket in _buckets(published, grid.tp, like.itemsize, bucket_bytes):
         stage = bucket[0].stage
         owners = [grid.rank(tp=tp, dp=0, pp=stage) for tp in range(grid.tp)]

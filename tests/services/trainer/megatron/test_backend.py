@@ -1,10 +1,11 @@
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import save_file
 from torch import distributed
 from torch.nn.modules.module import register_module_forward_pre_hook
 from transformers import AutoModelForCausalLM, PreTrainedModel
@@ -14,9 +15,10 @@ from headrace.algorithms.options import GrpoOptions
 from headrace.services.models import load
 from headrace.services.options import LoraOptions, PolicyOptions
 from headrace.services.scoring.model import PackedModel
-from headrace.services.trainer.backend import NonFiniteGradientError
+from headrace.services.trainer.backend import Backend, NonFiniteGradientError
 from headrace.services.trainer.megatron.backend import MegatronBackend
 from headrace.services.trainer.megatron.fit import policy_fault
+from headrace.services.trainer.tensor_files import state_files
 from headrace.services.trainer.torch_backend import TorchBackend
 from tests.services.scoring.models import grouped_query_llama, naive_logprobs
 from tests.services.trainer.batches import OPTIMIZER, ragged_samples
@@ -37,7 +39,13 @@ def opened(model: PreTrainedModel, folder: Path, dtype: str = "float64") -> Mega
     return open_backend(str(folder), dtype, tp=1, pp=1)
 
 
-def assert_same(found: dict[str, torch.Tensor], want: dict[str, torch.Tensor]) -> None:
+def saved_by(backend: Backend, folder: Path) -> Path:
+    folder.mkdir()
+    backend.save(folder)
+    return folder
+
+
+def assert_same(found: Mapping[str, torch.Tensor], want: Mapping[str, torch.Tensor]) -> None:
     assert found.keys() == want.keys()
     for name, tensor in want.items():
         assert torch.equal(found[name], tensor), name
@@ -57,8 +65,7 @@ def test_a_recipe_is_trained_and_saved_as_the_model_that_transformers_opens(tmp_
     want = load("tiny-copier", dtype="float32", seed=3).model
     ours = open_backend("tiny-copier", "float32", tp=1, pp=1)
     assert_same(ours.weights(), {name: each.detach() for name, each in want.named_parameters()})
-    ours.save_model(tmp_path / "saved")
-    saved = AutoModelForCausalLM.from_pretrained(tmp_path / "saved")
+    saved = AutoModelForCausalLM.from_pretrained(saved_by(ours, tmp_path / "saved"))
     assert type(saved) is type(want)
     assert saved.config.eos_token_id == want.config.eos_token_id
     assert saved.lm_head.weight is saved.model.embed_tokens.weight
@@ -76,7 +83,7 @@ def test_a_checkpoint_of_the_torch_back_end_goes_on_here(tmp_path: Path) -> None
     ours = opened(grouped_query_llama(), tmp_path / "model")
     theirs.accumulate(samples, GRPO)
     theirs.step(0)
-    ours.load_state(theirs.weights(), theirs.state())
+    ours.load(saved_by(theirs, tmp_path / "saved"))
     for backend in (theirs, ours):
         backend.accumulate(samples, GRPO)
         backend.step(1)
@@ -109,19 +116,20 @@ def test_bfloat16_is_moved_through_float32_copies_and_a_restored_one_goes_on_bit
     first = opened(grouped_query_llama(torch.bfloat16), tmp_path / "model", "bfloat16")
     first.accumulate(samples, GRPO)
     first.step(0)
-    weights, state = first.weights(), first.state()
+    weights, saved = first.weights(), saved_by(first, tmp_path / "saved")
     first.accumulate(samples, GRPO)
     first.step(1)
-    end, end_state = first.weights(), first.state()
+    end, end_state = first.weights(), state_files(saved_by(first, tmp_path / "end"))
     first.close()
     second = open_backend(str(tmp_path / "model"), "bfloat16", tp=1, pp=1)
-    second.load_state(weights, state)
+    second.load(saved)
     second.accumulate(samples, GRPO)
     second.step(1)
-    assert state["master/model.norm.weight"].dtype == torch.float32
-    assert torch.equal(state["master/model.norm.weight"].bfloat16(), weights["model.norm.weight"])
+    master = state_files(saved)["master/model.norm.weight"]
+    assert master.dtype == torch.float32
+    assert torch.equal(master.bfloat16(), weights["model.norm.weight"])
     assert_same(second.weights(), end)
-    assert_same(second.state(), end_state)
+    assert_same(state_files(saved_by(second, tmp_path / "again")), end_state)
     assert not torch.equal(end["model.embed_tokens.weight"], weights["model.embed_tokens.weight"])
 
 
@@ -172,9 +180,9 @@ def test_state_within_a_step_is_refused_and_discard_ends_the_step(tmp_path: Path
     assert ours.accumulate(ragged_samples(2, 2, masked=(0, 1, 2, 3)), GRPO) == {}
     ours.accumulate(ragged_samples(1, 2), GRPO)
     with pytest.raises(RuntimeError, match="right after step"):
-        ours.state()
+        saved_by(ours, tmp_path / "within")
     ours.discard()
-    assert set(ours.state()) == {"rng/torch"}
+    assert set(state_files(saved_by(ours, tmp_path / "between"))) == {"rng/torch"}
     assert ours.step(0).skipped
     assert_same(ours.weights(), start)
 
@@ -183,10 +191,13 @@ def test_weights_of_another_model_are_refused_before_any_is_copied(tmp_path: Pat
     ours = opened(grouped_query_llama(), tmp_path / "model")
     start = ours.weights()
     other = {name: tensor + 1 for name, tensor in start.items()} | {"model.norm.weight": torch.zeros(3)}
+    saved = saved_by(ours, tmp_path / "saved")
+    save_file(other, saved / "model.safetensors")
     with pytest.raises(ValueError, match=r"model.norm.weight is \(3,\), not \(32,\)"):
-        ours.load_state(other, ours.state())
+        ours.load(saved)
+    save_file({}, saved / "model.safetensors")
     with pytest.raises(ValueError, match="20 names differ, such as model"):
-        ours.load_state({}, ours.state())
+        ours.load(saved)
     assert_same(ours.weights(), start)
 
 

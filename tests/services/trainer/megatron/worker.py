@@ -74,6 +74,9 @@ def main(folder: Path, rank: int, world: int, layouts: list[tuple[int, int]], mo
         for tp, pp in layouts:
             for model in models:
                 find(folder, model, tp=tp, pp=pp)
+        for saved, (tp, pp) in zip(layouts, (*layouts[1:], layouts[0]), strict=True):
+            for model in going_on(world, models):
+                go_on(folder, model, tp=tp, pp=pp, saved=f"{saved[0]}x{saved[1]}")
     finally:
         distributed.destroy_process_group()
 
@@ -90,6 +93,13 @@ def _streams_in_small_buckets(model: str, *, tp: int, pp: int) -> None:
     assert all(torch.equal(tensor, source.tensors[name]) for name, tensor in found.items())
 
 
+def _check_shares(backend: MegatronBackend, *, ranks: int) -> None:
+    """Of what this rank's optimizer could keep, one of `ranks` parts is kept."""
+    (kept,) = backend._adamw._adamw.state.values()
+    held = sum(each.parameter.numel() for each in backend._held)
+    assert kept["exp_avg"].numel() == kept["exp_avg_sq"].numel() == -(-held // ranks)
+
+
 def find(folder: Path, model: str, *, tp: int, pp: int) -> None:
     """Takes two steps and leaves what came of them."""
     _streams_in_small_buckets(str(folder / model), tp=tp, pp=pp)
@@ -98,25 +108,38 @@ def find(folder: Path, model: str, *, tp: int, pp: int) -> None:
     start = backend.weights()
     scores = backend.before(samples.prompt_ids, samples.response_ids, samples.groups, ("entropy",))
     results = two_steps(backend)
-    end, state = backend.weights(), backend.state()
-    backend.load_state(*_everywhere(start, state))
-    back, moments = backend.weights(), backend.state()
+    _check_shares(backend, ranks=distributed.get_world_size() // (tp * pp))
+    saved = folder / f"{model}-{tp}x{pp}"
+    saved.mkdir(exist_ok=True)
+    distributed.barrier()
+    backend.save(saved)
+    end = backend.weights()
     backend.close()
     if distributed.get_rank():
         return
     logprobs = {f"{i}": torch.from_numpy(values) for i, values in enumerate(scores["logprobs"])}
-    kinds = {"start": start, "end": end, "back": back, "state": state, "moments": moments}
-    for kind, tensors in (kinds | {"logprobs": logprobs}).items():
+    for kind, tensors in {"start": start, "end": end, "logprobs": logprobs}.items():
         save_file(tensors, folder / f"{model}-{tp}x{pp}-{kind}.safetensors")
     told = [{"loss": each.loss, "grad_norm": each.grad_norm, "sums": dict(each.sums)} for each in results]
     (folder / f"{model}-{tp}x{pp}.json").write_text(json.dumps(told))
 
 
-def _everywhere(*given: dict[str, torch.Tensor]) -> list[dict[str, torch.Tensor]]:
-    """What rank 0 has, on every rank."""
-    objects = list(given)
-    distributed.broadcast_object_list(objects)
-    return objects
+def going_on(world: int, models: list[str]) -> list[str]:
+    """The models of which checkpoints go on: of two ranks the first alone, for the time that it takes."""
+    return models[:1] if world == 2 else models
+
+
+def go_on(folder: Path, model: str, *, tp: int, pp: int, saved: str) -> None:
+    """From what another layout saved: saves it again, takes a step, saves that."""
+    backend = open_backend(str(folder / model), "float64", tp=tp, pp=pp)
+    backend.load(folder / f"{model}-{saved}")
+    for name in ("again", "further"):
+        (into := folder / f"{model}-{saved}-{name}-{tp}x{pp}").mkdir(exist_ok=True)
+        distributed.barrier()
+        backend.save(into)
+        backend.accumulate(batch(), GRPO)
+        backend.step(2)
+    backend.close()
 
 
 if __name__ == "__main__":
