@@ -7,10 +7,11 @@ writes, acknowledges, hands back and reports. Services never call each other: th
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
+from headrace.services.faults import Faults
 from headrace.services.options import PolicyOptions, TransformOptions
 from headrace.services.pulse import Pulse
 from headrace.transferqueue import Client, Rows
@@ -96,6 +97,8 @@ class Context:
     """Pure functions that give columns which the node reads, in the order in which they run."""
     pulse: Pulse = field(default_factory=Pulse, repr=False)
     """Where the service says what it is at, for whoever watches over it."""
+    faults: Faults = field(default_factory=Faults, repr=False)
+    """What is to go wrong, as a drill."""
 
     @property
     def log_file(self) -> Path:
@@ -198,6 +201,15 @@ class Producer(Protocol):
 
     async def end(self) -> None:
         """No further row will be leased: nor will there be one to make of it."""
+        ...
+
+
+@runtime_checkable
+class Publisher(Protocol):
+    """A service that writes a policy's weights."""
+
+    async def rewrite_weights(self) -> None:
+        """Writes the newest version once more, unless the next is about to be: a reader found it damaged."""
         ...
 
 

@@ -3,7 +3,8 @@
 ServiceError
 ├── LifecycleError    an edge that the state machine does not have
 ├── ReplicaFailed     a replica gave up; the cause is chained
-│   └── NoWayOn       and would again: a wait ended at its deadline, or a step cannot be taken
+│   ├── NoWayOn       and would again: a wait ended at its deadline, or a step cannot be taken
+│   └── WeightsRefused    the weights that it was to serve are not those published: to be written once more
 ├── WeightsError      weights that are not what was published
 │   └── WeightsGone   the version was pruned before it was read: ask for the newest
 ├── RanksFailed       a trainer of several processes that lost one
@@ -26,6 +27,10 @@ class ReplicaFailed(ServiceError):
 
 class NoWayOn(ReplicaFailed):
     """A replica gave up, and another in its place would, of the same cause."""
+
+
+class WeightsRefused(ReplicaFailed):
+    """A replica gave up over weights that are not what was published; they are to be written once more."""
 
 
 class WeightsError(ServiceError):

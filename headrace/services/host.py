@@ -12,8 +12,17 @@ from pathlib import Path
 from typing import Any, cast
 
 from headrace.algorithms.by_path import find
-from headrace.services.base import Bridge, Context, Flow, Loop, Service, log_file
-from headrace.services.errors import NoWayOn, ReplicaFailed, TrainingError, describe, first_error
+from headrace.services.base import Bridge, Context, Flow, Loop, Publisher, Service, log_file
+from headrace.services.errors import (
+    NoWayOn,
+    ReplicaFailed,
+    TrainingError,
+    WeightsError,
+    WeightsRefused,
+    describe,
+    first_error,
+)
+from headrace.services.faults import Fault, Faults
 from headrace.services.kinds import kind_of
 from headrace.services.lifecycle import Lifecycle, State
 from headrace.services.options import PolicyOptions, TransformOptions
@@ -73,6 +82,8 @@ class Hosted:
         self._task: asyncio.Task[None] | None = None
         self._stopped = False
         self._pulse = Pulse()
+        self._faults = Faults()
+        self._leading: Loop | None = None
 
     async def run(self) -> None:
         """Returns when the service's work is over or it was stopped; raises ReplicaFailed otherwise, NoWayOn
@@ -99,6 +110,18 @@ class Hosted:
         """What it does now, and since when nothing has come of it."""
         return self._pulse.look()
 
+    def inject(self, fault: Fault | None) -> None:
+        """None: what was asked for before is lifted."""
+        if fault is None:
+            self._faults.lift()
+        else:
+            self._faults.arm(fault)
+
+    async def rewrite_weights(self) -> None:
+        """Of a trainer: the newest version of its weights is written once more."""
+        if isinstance(self._leading, Publisher):
+            await self._leading.rewrite_weights()
+
     def drain(self) -> None:
         if self._replica is not None:
             self._replica.drain()
@@ -114,12 +137,11 @@ class Hosted:
                     context=self._zmq_context,
                 )
                 async with client, QueueReport(client, a.replica) as report:
-                    await self._serve(_context(a, client, report, self._pulse))
+                    await self._serve(_context(a, client, report, self._pulse, self._faults))
             except Exception as error:
                 cause = first_error(error)
                 log.error("%s gave up", a.replica, exc_info=cause)
-                kind = NoWayOn if isinstance(cause, FINAL) else ReplicaFailed
-                raise kind(f"{a.replica}: {describe(cause)}") from cause
+                raise _kind(cause)(f"{a.replica}: {describe(cause)}") from cause
 
     async def _serve(self, context: Context) -> None:
         service = find(kind_of(self._assignment.kind).serves, key="kind", what="Class")()
@@ -128,7 +150,14 @@ class Hosted:
             self._replica = Replica(cast(Service, service), context, weights)
             await self._replica.run()
         else:
-            await _lead(cast(Loop, service), context)
+            self._leading = cast(Loop, service)
+            await _lead(self._leading, context)
+
+
+def _kind(cause: Exception) -> type[ReplicaFailed]:
+    if isinstance(cause, WeightsError):
+        return WeightsRefused
+    return NoWayOn if isinstance(cause, FINAL) else ReplicaFailed
 
 
 async def _lead(service: Loop, context: Context) -> None:
@@ -147,7 +176,7 @@ async def _lead(service: Loop, context: Context) -> None:
     lifecycle.to(State.STOPPED)
 
 
-def _context(a: Assignment, client: Client, report: QueueReport, pulse: Pulse) -> Context:
+def _context(a: Assignment, client: Client, report: QueueReport, pulse: Pulse, faults: Faults) -> Context:
     return Context(
         run=a.run,
         run_dir=a.run_dir,
@@ -167,6 +196,7 @@ def _context(a: Assignment, client: Client, report: QueueReport, pulse: Pulse) -
         transforms=a.transforms,
         report=report,
         pulse=pulse,
+        faults=faults,
     )
 
 

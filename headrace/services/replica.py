@@ -9,6 +9,7 @@ lease failed before are processed one group at a time, so that a poisonous group
 """
 
 import asyncio
+import time
 from contextlib import aclosing
 from typing import cast
 
@@ -152,8 +153,11 @@ class Replica:
             with self.clock.during("busy"), self._pulse.working(f"process {len(rows)} rows"):
                 shaped = await asyncio.to_thread(self._transforms, rows) if self._transforms else rows
                 async with aclosing(self._service.process(shaped)) as outputs:
+                    began = time.monotonic()
                     async for output in outputs:
+                        await self._context.faults.after_work(time.monotonic() - began)
                         await self._write(lease, output)
+                        began = time.monotonic()
                         left.difference_update(output.uids.tolist())
             if left:
                 raise ServiceError(

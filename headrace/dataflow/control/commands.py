@@ -88,7 +88,30 @@ def logs(
     typer.echo(_control(run).get(f"/v1/services/{node or replica}/{index}/log", lines=lines), nl=False)
 
 
-COMMANDS = {"ps": ps, "scale": scale, "restart": restart, "set": set_, "stop": stop, "logs": logs}
+def inject(
+    target: Annotated[str, typer.Argument(help="A replica, e.g. answers/0, or queue.")],
+    kind: Annotated[str, typer.Argument(help="kill, hang, slow, error, corrupt, full-disk, or lift.")],
+    factor: Annotated[float, typer.Option(help="Of slow: so many times the time.")] = 10.0,
+    times: Annotated[int, typer.Option(help="Of error: raised so often.")] = 1,
+    run: RunDirectory = LATEST,
+    why: Why = "",
+) -> None:
+    """Have something go wrong in a live run whose graph says `drills: true`."""
+    node, _, index = target.rpartition("/")
+    route = f"/v1/services/{node}/{index}/inject" if node else f"/v1/{target}/inject"
+    done = _control(run).post(route, kind=kind, factor=factor, times=times, why=why)
+    typer.echo(f"{target}: {done['injected']}")
+
+
+COMMANDS = {
+    "ps": ps,
+    "scale": scale,
+    "restart": restart,
+    "set": set_,
+    "stop": stop,
+    "logs": logs,
+    "inject": inject,
+}
 
 
 def _control(run: Path) -> Any:

@@ -22,7 +22,9 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import BaseModel, Field
 
 from headrace.dataflow.control.door import LOOPBACK, Door
-from headrace.dataflow.running.live import MOST_REPLICAS, Asker, Live, Refusal
+from headrace.dataflow.running.asks import Asker, Refusal
+from headrace.dataflow.running.drills import QUEUE, DrillKind, Ordered
+from headrace.dataflow.running.live import MOST_REPLICAS, Live
 from headrace.services.base import log_file
 from headrace.transferqueue import QueueError
 
@@ -48,6 +50,15 @@ class ToSet(Ask):
     policy: str | None = None
 
 
+class ToInject(Ask):
+    kind: DrillKind
+    factor: float = Field(10.0, gt=1, le=1000, allow_inf_nan=False)
+    times: int = Field(1, ge=1, le=1000)
+
+    def order(self, target: str) -> Ordered:
+        return Ordered(target=target, kind=self.kind, factor=self.factor, times=self.times)
+
+
 def app(live: Live, run_dir: Path, token: str) -> FastAPI:
     """The routes. A refused ask answers 409 with its reason, a queue that is away 503."""
     bearer = HTTPBearer(auto_error=False)
@@ -67,6 +78,7 @@ def app(live: Live, run_dir: Path, token: str) -> FastAPI:
     _answer_failures(made)
     _show(made, live, run_dir)
     _change(made, live)
+    _disturb(made, live)
     return made
 
 
@@ -126,6 +138,20 @@ def _change(made: FastAPI, live: Live) -> None:
         """Has the run end with a checkpoint; it has not ended when this answers."""
         live.stop(Asker(who=who, why=ask.why))
         return {"stopping": True}
+
+
+def _disturb(made: FastAPI, live: Live) -> None:
+    @made.post("/v1/services/{node}/{index}/inject")
+    async def inject(node: str, index: int, ask: ToInject, who: Who = "unknown") -> dict[str, Any]:
+        """Has something go wrong in a replica; where drills are off, 409."""
+        await live.inject(ask.order(f"{node}/{index}"), Asker(who=who, why=ask.why))
+        return {"injected": ask.kind}
+
+    @made.post("/v1/queue/inject")
+    async def inject_queue(ask: ToInject, who: Who = "unknown") -> dict[str, Any]:
+        """Has something go wrong in the queue's controller; where drills are off, 409."""
+        await live.inject(ask.order(QUEUE), Asker(who=who, why=ask.why))
+        return {"injected": ask.kind}
 
 
 @asynccontextmanager

@@ -56,6 +56,8 @@ class GraphSpec:
     """Times a replica is restarted before its service counts as failed."""
     ray_address: str | None = None
     """Address of an existing Ray cluster; null: one is started on this machine and stopped at the end."""
+    drills: bool = False
+    """Whether `headrace inject` may have things go wrong, to see what the run makes of it."""
     queue: QueueOptions = field(default_factory=QueueOptions)
     """How rows are kept."""
     barrier: tuple[tuple[str, ...], ...] = ()

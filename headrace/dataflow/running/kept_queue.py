@@ -40,6 +40,11 @@ class KeptQueue:
         self._stopping = False
 
     @property
+    def handle(self) -> Handle:
+        """Of the controller that serves, or served last."""
+        return self._handle
+
+    @property
     def timeout_s(self) -> float:
         """For its clients: how long it may be silent."""
         return RETURN_S if self._place.options.durable else SILENCE_S

@@ -36,6 +36,7 @@ from headrace.dataflow.record.rundir import RunDir, RunDirError, read_jsonl
 from headrace.dataflow.record.summary import closing, summary
 from headrace.dataflow.record.telemetry import QUEUE, RUN_ENDED, RUN_STARTED, Speakers, Telemetry
 from headrace.dataflow.running.assignments import Places, Start, assignments
+from headrace.dataflow.running.drills import Drills
 from headrace.dataflow.running.interrupts import Interrupts
 from headrace.dataflow.running.kept import Kept
 from headrace.dataflow.running.kept_queue import KeptQueue
@@ -234,6 +235,7 @@ class Launch:
             supervisor=supervisor,
             client=ground.client,
             report=self._report,
+            drills=Drills(supervisor, ground.queue, self._report, allowed=self._spec.drills),
             keep=keep,
             stop=self._interrupts.asked.set,
         )

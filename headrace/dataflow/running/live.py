@@ -17,6 +17,8 @@ from headrace.dataflow.language.spec import GraphSpec
 from headrace.dataflow.planning.cluster import this_machine
 from headrace.dataflow.planning.plan import plan
 from headrace.dataflow.record.board import Board
+from headrace.dataflow.running.asks import Asker, Refusal
+from headrace.dataflow.running.drills import Drills, Ordered
 from headrace.dataflow.running.supervisor import Supervisor
 from headrace.dataflow.running.waiting import AT_NOTHING, at
 from headrace.services.base import Report
@@ -28,16 +30,6 @@ from headrace.transferqueue import Client
 DRAIN_S = 60.0
 """After which a draining replica hands back what it has not finished."""
 MOST_REPLICAS = 256
-
-
-class Refusal(Exception):
-    """Why an ask is not met, with the way out; nothing was changed."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Asker:
-    who: str
-    why: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +57,7 @@ class Live:
         supervisor: Supervisor,
         client: Client,
         report: Report,
+        drills: Drills,
         keep: Callable[[Assignment], None],
         stop: Callable[[], None],
     ) -> None:
@@ -76,6 +69,7 @@ class Live:
         self._supervisor = supervisor
         self._client = client
         self._report = report
+        self._drills = drills
         self._keep = keep
         self._stop = stop
         self._changing: set[str] = set()
@@ -180,6 +174,10 @@ class Live:
                     await self._client.create(table)
                 self._spec = self._with(staleness, policy)
         return {name: written(table.staleness) for name, table in moved.items()}
+
+    async def inject(self, order: Ordered, asker: Asker) -> None:
+        """Has something go wrong, as a drill."""
+        await self._drills.inject(order, asker)
 
     def stop(self, asker: Asker) -> None:
         """The run ends as at an interrupt: what is held is handed back, a checkpoint is made."""

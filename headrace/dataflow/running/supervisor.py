@@ -20,7 +20,7 @@ from dataclasses import replace
 from headrace.dataflow.running.runtimes.base import ReplicaDied, ReplicaHandle, Runtime
 from headrace.dataflow.running.watch import Limits, Wedged, lived
 from headrace.services.base import Report
-from headrace.services.errors import NoWayOn, ReplicaFailed
+from headrace.services.errors import NoWayOn, ReplicaFailed, WeightsRefused
 from headrace.services.host import Assignment
 from headrace.services.pulse import Beat
 from headrace.transferqueue import Client
@@ -68,6 +68,7 @@ class Supervisor:
         self._max_restarts = max_restarts
         self._kept: dict[str, asyncio.Task[None]] = {}
         self._handles: dict[str, ReplicaHandle] = {}
+        self._told: dict[str, Assignment] = {}
         self._nodes: dict[str, str] = {}
         """Where each replica was last."""
         self._left: Counter[str] = Counter()
@@ -81,6 +82,7 @@ class Supervisor:
         The task raises RoleLost when its role has no way to go on, QueueError when the queue is gone.
         """
         self._left[assignment.node] += 1
+        self._told[assignment.replica] = assignment
         task = asyncio.create_task(self._keep(assignment, again), name=f"keep {assignment.replica}")
         self._kept[assignment.replica] = task
         return task
@@ -103,6 +105,14 @@ class Supervisor:
         handles = dict(self._handles)
         beats = await asyncio.gather(*map(_looked, handles.values()))
         return dict(zip(handles, beats, strict=True))
+
+    def handle(self, replica: str) -> ReplicaHandle | None:
+        """Of one that runs; None: there is none of that name, or it is being started."""
+        return self._handles.get(replica)
+
+    def kind(self, replica: str) -> str:
+        """Of its node; "" where none of that name was ever kept."""
+        return self._told[replica].kind if replica in self._told else ""
 
     async def drain(self, replica: str, reason: str, *, timeout_s: float) -> None:
         """Lets a replica finish what it holds, and ends it; after the time it hands the rest back.
@@ -177,8 +187,18 @@ class Supervisor:
         if (why := self._not_again(died, failures)) is not None:
             raise NotAgain(why)
         await asyncio.sleep(backoff_s(failures))
+        if isinstance(error, WeightsRefused):
+            await self._rewritten(died.policy_name)
         avoid = self._nodes.get(died.replica, "") if died.options.on_failure == "replace" else ""
         return await again(replace(died, avoid=avoid))
+
+    async def _rewritten(self, policy: str) -> None:
+        """Has the policy's trainer write its newest version once more, where it is there."""
+        for replica, kept in self._told.items():
+            if kept.kind == "trainer" and kept.policy_name == policy and replica in self._handles:
+                self._report.event("weights_rewritten", replica=replica)
+                with suppress(ReplicaFailed, ReplicaDied):
+                    await self._handles[replica].rewrite_weights()
 
     def _not_again(self, died: Assignment, failures: int) -> str | None:
         """Why the role's `on_failure` has no replacement start; None: one does."""

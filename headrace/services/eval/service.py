@@ -97,6 +97,7 @@ class Eval:
                 each async for finished in engine.generate(self._exam.requests) for each in finished
             ]
             completions.sort(key=lambda completion: completion.uid)
+            await self._context.faults.after_work(time.monotonic() - started)
             self._context.pulse.beat()
             outcomes = await self._scored(completions)
         found = {**figures(completions, outcomes), "seconds": time.monotonic() - started}

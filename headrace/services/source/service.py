@@ -8,6 +8,7 @@ the prompt at position g of the stream, so that a prompt keeps its uids over any
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -69,7 +70,9 @@ class Source:
     async def _write(self, stream: PromptStream) -> None:
         while picks := await self._run(stream.next):
             with self._clock.during("busy"), self._context.pulse.working("encode prompts"):
+                began = time.monotonic()
                 block = await self._run(self._encoded, picks)
+                await self._context.faults.after_work(time.monotonic() - began)
             await put_whole(self._context.client, self._context.flow.table, block)
             self._context.report.metrics(
                 {

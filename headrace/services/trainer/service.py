@@ -31,6 +31,7 @@ from headrace.services.base import Context
 from headrace.services.clock import ActivityClock
 from headrace.services.data_position import DataPosition
 from headrace.services.errors import RanksFailed, TrainingError, describe
+from headrace.services.faults import damage
 from headrace.services.options import TrainerOptions
 from headrace.services.trainer import checkpoint
 from headrace.services.trainer.backend import Backend, NonFiniteGradientError, StepResult
@@ -132,7 +133,9 @@ class Trainer:
                 learning = self._run(self._learn, taken, step)
                 taken = []
                 ledger.add(judged)
+                began = time.monotonic()
                 await learning
+                await self._context.faults.after_work(time.monotonic() - began)
         await self._check_staleness(ledger)
         self._finishing = asyncio.ensure_future(self._finish(ledger, started))
         await asyncio.shield(self._finishing)
@@ -253,8 +256,19 @@ class Trainer:
 
     def _write_weights(self, version: int) -> asyncio.Future[str]:
         """Writes the current weights as `version`; nobody knows of them before they are published."""
+        return self._run(self._write_version, version)
+
+    def _write_version(self, version: int) -> str:
         policy = self._context.policy_name
-        return self._run(lambda: self._weights.write(policy, version, self._backend.weights()))
+        checksum = self._weights.write(policy, version, self._backend.weights())
+        if self._context.faults.corrupts():
+            damage(self._weights.folder(policy).path(version))
+        return checksum
+
+    async def rewrite_weights(self) -> None:
+        """Writes the newest version once more, unless the next is on its way: a reader found it damaged."""
+        if self._opened is not None:
+            await self._run(lambda: None if self._torn else self._write_version(self._committed))
 
     async def _publish(self, version: int, checksum: str) -> None:
         lost = await self._context.client.publish(self._context.policy_name, version, checksum)

@@ -13,7 +13,9 @@ import pytest
 from headrace.dataflow.control.door import Door
 from headrace.dataflow.control.server import serving
 from headrace.dataflow.record.rundir import RunDirError
-from headrace.dataflow.running.live import Asker, Live, Refusal, Scaled
+from headrace.dataflow.running.asks import Asker, Refusal
+from headrace.dataflow.running.drills import Ordered
+from headrace.dataflow.running.live import Live, Scaled
 from headrace.transferqueue import ControllerUnreachable
 
 
@@ -44,6 +46,9 @@ class Launch:
     ) -> dict[str, Any]:
         self.asked.append((staleness, policy))
         return {"prompts": "inf"}
+
+    async def inject(self, order: Ordered, asker: Asker) -> None:
+        self.asked.append((order, asker))
 
     def stop(self, asker: Asker) -> None:
         self.asked.append(asker)
@@ -90,7 +95,7 @@ async def test_every_route_asks_for_the_token(
     client: httpx2.AsyncClient, launch: Launch, tmp_path: Path
 ) -> None:
     routes = (await client.get("/openapi.json")).json()["paths"]
-    assert len(routes) == 6
+    assert len(routes) == 8
     for headers in ({}, {"authorization": "Bearer x"}, {"authorization": "Basic x"}):
         async with httpx2.AsyncClient(base_url=client.base_url, headers=headers) as stranger:
             for route, methods in (*routes.items(), ("/openapi.json", ["get"])):
@@ -159,3 +164,18 @@ async def test_the_file_goes_with_the_launch(launch: Launch, tmp_path: Path) -> 
 async def test_routes_that_are_not_there_say_so(client: httpx2.AsyncClient) -> None:
     answers = await asyncio.gather(client.get("/docs"), client.get("/v2/run"), client.put("/v1/run"))
     assert [answer.status_code for answer in answers] == [404, 404, 405]
+
+
+async def test_a_drill_reaches_the_launch_with_who_orders_it_and_why(
+    client: httpx2.AsyncClient, launch: Launch
+) -> None:
+    slow = {"kind": "slow", "factor": 3.0, "why": "a drill"}
+    assert (await client.post("/v1/services/answers/1/inject", json=slow)).json() == {"injected": "slow"}
+    await client.post("/v1/queue/inject", json={"kind": "kill"})
+    asker = Asker(who="ann@desk", why="a drill")
+    assert launch.asked == [
+        (Ordered(target="answers/1", kind="slow", factor=3.0), asker),
+        (Ordered(target="queue", kind="kill"), Asker(who="ann@desk")),
+    ]
+    answer = await client.post("/v1/queue/inject", json={"kind": "melt"})
+    assert (answer.status_code, "'full-disk'" in answer.text) == (422, True)

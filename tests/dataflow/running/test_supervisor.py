@@ -12,7 +12,8 @@ from headrace.dataflow.running import supervisor as supervision
 from headrace.dataflow.running import watch
 from headrace.dataflow.running.runtimes.base import ReplicaDied, ReplicaHandle
 from headrace.dataflow.running.supervisor import NotAgain, RoleLost, Supervisor, backoff_s
-from headrace.services.errors import NoWayOn, ReplicaFailed
+from headrace.services.errors import NoWayOn, ReplicaFailed, WeightsRefused
+from headrace.services.faults import Fault
 from headrace.services.host import Assignment
 from headrace.services.options import Placed, PolicyOptions
 from headrace.services.pulse import Beat
@@ -49,6 +50,7 @@ class Lives:
 class Life:
     pid = 1
     node = "node-a"
+    has_process = True
 
     def __init__(self, diary: list[str], name: str, end: Any) -> None:
         self.diary, self.name, self.end = diary, name, end
@@ -66,6 +68,12 @@ class Life:
 
     async def look(self) -> Beat:
         return Beat(doing="", still_s=0.0, ready=True)
+
+    async def inject(self, fault: Fault | None) -> None:
+        self.diary.append(f"inject {self.name} {None if fault is None else fault.kind}")
+
+    async def rewrite_weights(self) -> None:
+        self.diary.append(f"rewrite {self.name}")
 
     async def kill(self) -> None:
         self.diary.append(f"kill {self.name}")
@@ -418,3 +426,18 @@ async def test_a_replica_that_is_replaced_avoids_the_node_where_it_was(
 
     await kept.keep(assignment(on_failure=policy), again=again)
     assert told == [avoid]
+
+
+async def test_weights_that_a_replica_refused_are_written_once_more_before_it_starts_again(
+    diary: list[str],
+) -> None:
+    kept, report = supervisor(diary, answers_0=[WeightsRefused("xxh3"), None], learn_0=[GOES_ON])
+    kept.keep(assignment(kind="trainer", node="learn"))
+    await asyncio.sleep(0)
+    await kept.keep(assignment())
+    assert diary == [
+        *("start learn/0", "start answers/0", "evict answers/0"),
+        *("rewrite learn/0", "start answers/0"),
+    ]
+    assert report.of("weights_rewritten") == [{"replica": "learn/0"}]
+    await kept.stop()

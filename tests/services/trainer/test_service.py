@@ -13,10 +13,12 @@ from safetensors.torch import save_file
 from headrace.algorithms.options import GrpoOptions, ReinforcePpOptions
 from headrace.algorithms.updates import Annealed, MiniBatches
 from headrace.services.data_position import DataPosition
-from headrace.services.errors import TrainingError
+from headrace.services.errors import TrainingError, WeightsError
+from headrace.services.faults import Fault
 from headrace.services.trainer import checkpoint
 from headrace.services.trainer.backend import NonFiniteGradientError
 from headrace.services.trainer.tensor_files import write_state
+from headrace.services.weights import WeightStore
 from headrace.transferqueue import Client, Stats, StepRefused
 from tests.services.trainer.bed import SPEC, Counting, bed
 
@@ -280,3 +282,21 @@ async def test_a_coefficient_that_moves_has_its_value_at_each_step(tmp_path: Pat
             await b.answer(2, version)
         await running
         assert backend.bonuses == [0.5, 0.25, 0.0]
+
+
+async def test_weights_that_were_written_damaged_are_whole_once_they_are_written_once_more(
+    tmp_path: Path, backend: Counting
+) -> None:
+    async with bed(tmp_path) as b:
+        running = asyncio.create_task(b.run(steps=1))
+        b.context.faults.arm(Fault(kind="corrupt"))
+        await b.prompts(2)
+        assert await b.version(after=-1) == 0
+        found = await b.client.published("actor", after=-1, timeout_s=5.0)
+        store = WeightStore(tmp_path / "weights")
+        with pytest.raises(WeightsError, match="was published"):
+            store.read("actor", 0, found.checksum)
+        await b.trainer.rewrite_weights()
+        assert store.read("actor", 0, found.checksum)["w"].tolist() == [0]
+        await b.answer(2, 0)
+        await running

@@ -8,6 +8,7 @@ from pathlib import Path
 import ray
 
 from headrace.dataflow.running.runtimes.base import QueuePlace
+from headrace.services.faults import Fault
 from headrace.services.host import Assignment, Hosted
 from headrace.services.pulse import Beat
 from headrace.transferqueue import Controller
@@ -48,6 +49,12 @@ class ReplicaActor:
 
     async def look(self) -> Beat:
         return self._hosted.look()
+
+    async def inject(self, fault: Fault | None) -> None:
+        self._hosted.inject(fault)
+
+    async def rewrite_weights(self) -> None:
+        await self._hosted.rewrite_weights()
 
     def place(self) -> Place:
         return here()

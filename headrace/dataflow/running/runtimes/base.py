@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from headrace.services.faults import Fault
 from headrace.services.host import Assignment
 from headrace.services.options import QueueOptions
 from headrace.services.pulse import Beat
@@ -29,6 +30,8 @@ class RuntimeUnavailable(Exception):
 class Handle(Protocol):
     """What was started: a replica, or the queue. Its process, where it has one of its own, ends with it."""
 
+    has_process: bool
+    """Whether it has one of its own, which can be killed."""
     pid: int
     node: str
     """Of the cluster, where the process is; "" where there is no cluster."""
@@ -47,6 +50,13 @@ class Handle(Protocol):
         """
         ...
 
+    async def kill(self) -> None:
+        """Ends it without its help, and returns once its process is gone.
+
+        Raises TimeoutError, with what goes on of it, where it has no process of its own and does not end.
+        """
+        ...
+
 
 class ReplicaHandle(Handle, Protocol):
     async def drain(self) -> None:
@@ -58,11 +68,12 @@ class ReplicaHandle(Handle, Protocol):
         """What it does now. Raises as `wait` where it has ended; does not return where its process hangs."""
         ...
 
-    async def kill(self) -> None:
-        """Ends it without its help, and returns once its process is gone.
+    async def inject(self, fault: Fault | None) -> None:
+        """Has something go wrong in it; None: no more. Raises as `wait` where it has ended."""
+        ...
 
-        Raises TimeoutError, with what goes on of it, where it has no process of its own and does not end.
-        """
+    async def rewrite_weights(self) -> None:
+        """Of a trainer; see `Publisher`. Raises as `wait` where it has ended."""
         ...
 
 

@@ -10,6 +10,7 @@ from dataclasses import asdict
 import zmq
 
 from headrace.dataflow.running.runtimes.base import QueuePlace
+from headrace.services.faults import Fault
 from headrace.services.host import Assignment, Hosted
 from headrace.services.kinds import kind_of
 from headrace.services.pulse import Beat
@@ -20,6 +21,7 @@ KILL_TIMEOUT_S = 5.0
 
 
 class LocalHandle:
+    has_process = False
     node = ""
 
     def __init__(self, hosted: Hosted) -> None:
@@ -35,6 +37,12 @@ class LocalHandle:
 
     async def look(self) -> Beat:
         return self._hosted.look()
+
+    async def inject(self, fault: Fault | None) -> None:
+        self._hosted.inject(fault)
+
+    async def rewrite_weights(self) -> None:
+        await self._hosted.rewrite_weights()
 
     async def kill(self) -> None:
         """A task can be cancelled; a thread that it waits for cannot be ended, and goes on."""
@@ -53,6 +61,7 @@ class LocalHandle:
 
 
 class LocalQueue:
+    has_process = False
     node = ""
 
     def __init__(self, controller: Controller) -> None:
@@ -65,6 +74,9 @@ class LocalQueue:
     async def stop(self, timeout_s: float) -> None:
         async with asyncio.timeout(timeout_s):
             await self._controller.close()
+
+    async def kill(self) -> None:
+        await self.stop(KILL_TIMEOUT_S)
 
 
 class LocalRuntime:

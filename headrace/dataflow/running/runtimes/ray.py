@@ -27,6 +27,7 @@ from headrace.dataflow.running.runtimes.actors import Place, QueueActor, Replica
 from headrace.dataflow.running.runtimes.base import QueuePlace, ReplicaDied, RuntimeUnavailable
 from headrace.dataflow.running.shared_memory import owned_folder
 from headrace.services.errors import ReplicaFailed, describe
+from headrace.services.faults import Fault
 from headrace.services.host import Assignment
 from headrace.services.pulse import Beat
 
@@ -46,6 +47,8 @@ KILL_TIMEOUT_S = 10.0
 
 
 class RayHandle:
+    has_process = True
+
     def __init__(self, actor: Any, name: str, place: Place, *, is_here: bool) -> None:
         """`is_here`: whether its process is on this machine for sure."""
         self.pid = place.pid
@@ -64,6 +67,12 @@ class RayHandle:
 
     async def look(self) -> Beat:
         return await _result(self._actor.look.remote(), self._name)
+
+    async def inject(self, fault: Fault | None) -> None:
+        await _result(self._actor.inject.remote(fault), self._name)
+
+    async def rewrite_weights(self) -> None:
+        await _result(self._actor.rewrite_weights.remote(), self._name)
 
     async def kill(self) -> None:
         """Ray asks a process to end, which one that hangs does not hear."""
