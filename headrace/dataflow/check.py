@@ -11,6 +11,7 @@ from headrace.dataflow.checks.curricula import check_curricula
 from headrace.dataflow.checks.data import check_outside
 from headrace.dataflow.checks.engines import check_engines
 from headrace.dataflow.checks.figures import check_figures
+from headrace.dataflow.checks.gpus import check_builds, check_gpus
 from headrace.dataflow.checks.own import check_declared
 from headrace.dataflow.checks.parallel import check_parallel
 from headrace.dataflow.checks.resources import check_resources, check_runtime
@@ -43,10 +44,12 @@ def check(spec: GraphSpec, *, cluster: Cluster | None = None) -> list[Problem]:
     problems += check_scorers(spec)
     problems += check_servers(spec)
     problems += check_engines(spec)
+    problems += check_gpus(spec)
     problems += check_runtime(spec)
     problems += check_outside(spec)
     if cluster is not None:
         problems += check_resources(spec, cluster)
+        problems += check_builds(spec, cluster)
     return problems
 
 

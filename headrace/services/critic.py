@@ -13,10 +13,12 @@ class Critic(FollowingScorer):
 
     def open_model(self, context: Context) -> ScoringModel:
         """Raises ValueError where the model is no value model or its tokens are not those of the answers."""
-        from headrace.services.models.value import load_value
+        from headrace.services.devices import take
+        from headrace.services.models.policy import load_values
         from headrace.services.scoring.values import PackedValues
 
         check_same_tokens(context.policy.model, context.flow.model)
-        loaded = load_value(context.policy.model, dtype=context.policy.dtype, seed=context.weights_seed)
+        device = take(context.options.gpus)
+        loaded = load_values(context.policy, seed=context.weights_seed, device=device)
         packed = PackedValues(loaded.model)
         return ScoringModel(model=packed.model, scores=packed.values)

@@ -1,6 +1,7 @@
 """Every broken graph is refused, with the place, the value and the way out of each thing wrong with it."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -37,12 +38,12 @@ BROKEN_POLICIES: list[dict[str, Any]] = yaml.safe_load(
 )
 
 
-def problems_of(text: str, *overrides: str) -> list[str]:
+def problems_of(text: str, *overrides: str, cluster: Cluster = MACHINE) -> list[str]:
     try:
         document = parse(text, file="g.yaml", overrides=overrides)
     except GraphError as error:
         return [str(problem) for problem in error.problems]
-    return [str(problem) for problem in document.places.locate(check(document.spec, cluster=MACHINE))]
+    return [str(problem) for problem in document.places.locate(check(document.spec, cluster=cluster))]
 
 
 def test_the_good_graph_has_no_problem() -> None:
@@ -65,9 +66,12 @@ def test_a_broken_graph_is_told_in_full(broken: dict[str, Any], monkeypatch: pyt
     monkeypatch.setenv("HF_HUB_CACHE", "/hub")
     there = broken.get("installed", ())
     monkeypatch.setattr("headrace.dataflow.checks.engines.is_installed", lambda package: package in there)
+    monkeypatch.setattr("headrace.dataflow.checks.gpus.built", broken.get("versions", {}).get)
     old, new = broken.get("replace", GOOD), broken.get("by", GOOD)
     assert GOOD.count(old) == 1
-    assert problems_of(GOOD.replace(old, new), *broken.get("overrides", ())) == broken["messages"]
+    cluster = replace(MACHINE, gpus=float(broken.get("gpus", 0)))
+    found = problems_of(GOOD.replace(old, new), *broken.get("overrides", ()), cluster=cluster)
+    assert found == broken["messages"]
 
 
 @pytest.mark.parametrize("broken", BROKEN, ids=[broken["case"] for broken in BROKEN])

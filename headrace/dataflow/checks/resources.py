@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Literal
 
+from headrace.dataflow.checks.idle import idle
 from headrace.dataflow.language.problems import Problem
 from headrace.dataflow.language.spec import GraphSpec
 from headrace.dataflow.planning.cluster import Cluster
@@ -24,14 +25,9 @@ def check_runtime(spec: GraphSpec) -> Iterator[Problem]:
                 way_out="remove it",
             )
         yield from _on_failure(spec, name, node.options)
-        reserved = [key for key in ("cpus", "gpus") if getattr(node.options, key)]
-        if spec.runtime == "local" and reserved:
-            yield Problem(
-                path=("nodes", name, reserved[0]),
-                wrong="no effect: the local runtime reserves nothing",
-                way_out="remove it, or set runtime: ray",
-                severity="warning",
-            )
+        if spec.runtime == "local" and node.options.cpus:
+            why = "the local runtime reserves nothing"
+            yield idle(("nodes", name, "cpus"), why, "remove it, or set runtime: ray")
     if spec.runtime == "local" and spec.ray_address is not None:
         yield Problem(
             path=("ray_address",),

@@ -97,7 +97,7 @@ def model_parts(
     options: NodeOptions, policy: PolicyOptions, size: ModelSize, load: Load | None
 ) -> dict[str, int]:
     """At their height: a trainer's copy that is published takes the place of its gradients."""
-    width = BYTES[policy.dtype]
+    width = BYTES[policy.precision]
     weights = size.parameters * width
     match options:
         case TrainerOptions() if load is not None:
@@ -123,7 +123,7 @@ def model_parts(
 
 def _training(options: TrainerOptions, policy: PolicyOptions, size: ModelSize, load: Load) -> dict[str, int]:
     """Beside the weights. Those in bfloat16 are trained as float32 copies, and so are their gradients."""
-    width, precise = BYTES[policy.dtype], max(BYTES[policy.dtype], BYTES["float32"])
+    width, precise = BYTES[policy.precision], max(BYTES[policy.precision], BYTES["float32"])
     trained = size.parameters if policy.lora is None else _adapted(size, policy.lora)
     layers = 1 if policy.gradient_checkpointing else size.layers
     activations = _passing(size, options.micro_batch_tokens, load, width, layers)

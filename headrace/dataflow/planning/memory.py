@@ -21,6 +21,7 @@ from headrace.dataflow.planning.footprint import (
     runs_model,
 )
 from headrace.dataflow.planning.lengths import prompt_tokens
+from headrace.dataflow.planning.precision import settled
 from headrace.dataflow.planning.roles import held_columns
 from headrace.dataflow.planning.topology import leased_table, policy_of, services, tables, trainer_of
 from headrace.services.models.base import ModelSize
@@ -91,6 +92,7 @@ def in_words(size: int) -> str:
 
 def memory(spec: GraphSpec) -> Memory:
     """Of a graph without errors; on a cluster as if one machine had it all."""
+    spec = settled(spec)
     running = services(spec)
     loads = {
         table: Load(batch=step_plan(spec, table), prompt_tokens=prompt_tokens(spec, table))
@@ -168,7 +170,7 @@ def _shared(
     for policy, options in spec.policies.items():
         found = sizes[policy]
         if found is not None and trainer_of(spec, policy) is not None:
-            version = found.parameters * BYTES[options.dtype]
+            version = found.parameters * BYTES[options.precision]
             shared[f"weights of {policy}"] = (KEPT_VERSIONS + 1) * version
     for table, load in loads.items():
         cells = 0 if spec.queue.durable else sum(_cell(c, load) for c in held_columns(spec, table))

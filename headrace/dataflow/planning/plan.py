@@ -17,6 +17,7 @@ from headrace.dataflow.planning.footprint import ranks
 from headrace.dataflow.planning.learning import BranchPlan, PolicyPlan, branches, policies
 from headrace.dataflow.planning.memory import Memory, memory
 from headrace.dataflow.planning.modes import mode
+from headrace.dataflow.planning.precision import settled
 from headrace.dataflow.planning.roles import (
     copies,
     fused,
@@ -123,6 +124,7 @@ class Plan:
 
 def plan(spec: GraphSpec, cluster: Cluster) -> Plan:
     """The plan of a graph without errors on a cluster."""
+    spec = settled(spec)
     batches = {table: step_plan(spec, table) for table in tables(spec)}
     trainers = spec.of_kind("trainer")
     return Plan(

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from headrace.dataflow.planning.arithmetic import StepPlan
+from headrace.dataflow.planning.footprint import runs_model
 from headrace.dataflow.planning.learning import MicroBatches, PolicyPlan
 from headrace.dataflow.planning.memory import in_words
 from headrace.dataflow.planning.plan import Plan, Rates, ServicePlan
@@ -58,6 +59,7 @@ def _lines(told: Iterator[str]) -> Iterator[RenderableType]:
 def _policy(plan: Plan, name: str) -> Iterator[str]:
     policy = plan.policies[name]
     yield f"mode {policy.mode}"
+    yield f"model {_model(plan, name)}"
     yield from _table(plan, policy.table, policy.micro_batches)
     if policy.freeze:
         yield f"freeze the weights stay as they are in steps {_spans(policy)}"
@@ -102,6 +104,14 @@ def _memory(plan: Plan) -> str:
         f"about {in_words(memory.total_bytes)}{of} in {memory.total_processes} processes, {in_words(shared)} "
         f"of it shared weights and rows{unknown}"
     )
+
+
+def _model(plan: Plan, name: str) -> str:
+    """What each of its processes holds, and on what."""
+    own = [each for each in plan.services if each.policy_name == name and runs_model(each.kind, each.options)]
+    on_gpus = [each.node for each in own if each.gpus]
+    where = f" on GPUs in {', '.join(on_gpus)}" if on_gpus else ""
+    return f"{own[0].policy.model} in {own[0].policy.precision}{where}"
 
 
 def _passes(micro: MicroBatches) -> str:

@@ -27,6 +27,7 @@ from headrace.dataflow.language.rooted import rooted
 from headrace.dataflow.language.spec import GraphSpec
 from headrace.dataflow.planning.cluster import this_machine
 from headrace.dataflow.planning.plan import Plan, plan
+from headrace.dataflow.planning.precision import settled
 from headrace.dataflow.planning.topology import leased_table, trainer_on
 from headrace.dataflow.record.board import Board
 from headrace.dataflow.record.history import History
@@ -106,6 +107,7 @@ def launch(spec: GraphSpec, *, output: Path | None = None, resume: Path | None =
 
 def _record(spec: GraphSpec, run: RunDir) -> Outcome:
     """Runs a graph and leaves everything about it in the run directory."""
+    spec = settled(spec)
     planned = plan(spec, this_machine())
     run.graph.write_text(to_yaml(spec, resolved=True))
     run.plan.write_text(json.dumps(planned.to_json(), indent=1))
@@ -200,7 +202,8 @@ class Launch:
             return LocalRuntime()
         from headrace.dataflow.running.runtimes.ray import RayRuntime
 
-        return RayRuntime(address=self._spec.ray_address, cpus=self._planned.cluster.cores)
+        cluster = self._planned.cluster
+        return RayRuntime(address=self._spec.ray_address, cpus=cluster.cores, gpus=int(cluster.gpus))
 
     def queue(self, runtime: Runtime, shared: Path) -> KeptQueue:
         options = self._spec.queue

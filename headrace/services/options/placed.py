@@ -23,7 +23,8 @@ class Placed:
     cpus: NonNegative = 0.0
     """Cores reserved for a replica on the cluster; 0: it shares."""
     gpus: NonNegative = 0.0
-    """GPUs reserved for a replica on the cluster."""
+    """GPUs reserved for a replica on the cluster, below 1 a share of one; its model runs there. 0: on the
+    CPU."""
     on_failure: Literal["restart", "replace", "degrade", "stop"] = "restart"
     """What follows when a replica fails: it is started again after a pause, at most max_restarts times in a
     row; or so on another node of the cluster; or the others go on without it, and the last one is started

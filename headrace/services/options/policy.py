@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 
 from headrace.algorithms.bounds import Count, Decay, Natural, NonNegative, Positive, Range, Share
 
+Dtype = Literal["float32", "float64", "bfloat16"]
 Schedule = Literal["constant", "linear", "cosine", "quadratic", "wsd", "inverse_sqrt", "greedy"]
 
 
@@ -70,8 +71,9 @@ class PolicyOptions:
 
     model: str
     """A recipe's name (tiny-copier, smollm2-135m-instruct), a folder, or a hub id in the local cache."""
-    dtype: Literal["float32", "float64", "bfloat16"] = "float32"
-    """Type of weights and activations."""
+    dtype: Dtype | None = None
+    """Type of weights and activations; None: bfloat16 where every node that runs the model has gpus, else
+    float32."""
     seed: Natural | None = None
     """Of a recipe's weights, which are drawn; None: the run's. One model and seed give the same weights."""
     staleness: Annotated[float, Range(ge=0, infinite=True)] | None = None
@@ -86,3 +88,8 @@ class PolicyOptions:
     third more time, the same gradient. Without effect on a policy that no trainer names."""
     optimizer: OptimizerOptions = field(default_factory=OptimizerOptions)
     """How the weights are moved; without effect on a policy that no trainer names."""
+
+    @property
+    def precision(self) -> Dtype:
+        """`dtype`, resolved: the plan has set it where there are GPUs."""
+        return self.dtype or "float32"

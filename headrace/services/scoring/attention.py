@@ -17,6 +17,7 @@ from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import sdpa_mask
 
+from headrace.services.devices import moved
 from headrace.services.scoring.packing import Tree
 
 NAME = "headrace_shared_prefix"
@@ -69,11 +70,11 @@ class RowPlan:
         used_RT = np.arange(width) < np.array([[tree.tokens] for tree in trees])
         self._gather: torch.Tensor | None = None
         if not used_RT.all():
-            self._gather = torch.from_numpy(np.where(used_RT, places_RT, 0).ravel()).to(device)
-            self._scatter = torch.from_numpy(np.flatnonzero(used_RT)).to(device)
+            self._gather = moved(np.where(used_RT, places_RT, 0).ravel(), device)
+            self._scatter = moved(np.flatnonzero(used_RT), device)
         if (owners_RT == owners_RT[0]).all():
             owners_RT = owners_RT[:1]
-        self._mask = _additive(_sees(torch.from_numpy(owners_RT).to(device)), dtype)[:, None]
+        self._mask = _additive(_sees(moved(owners_RT, device)), dtype)[:, None]
 
     def attend(
         self, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scaling: float | None

@@ -12,6 +12,7 @@ from torch.nn.functional import cross_entropy
 from transformers import PreTrainedModel
 
 from headrace.algorithms.base import PolicyOutput
+from headrace.services.devices import moved
 from headrace.services.scoring.attention import NAME, Attention, plan, register
 from headrace.services.scoring.outputs import token_outputs
 from headrace.services.scoring.packing import Pack
@@ -42,9 +43,9 @@ class PackedModel:
     def _logits(self, pack: Pack) -> tuple[torch.Tensor, torch.Tensor]:
         """Logits [T, V] that predict the answer tokens, and those tokens [T]."""
         device = self.model.device
-        kept = torch.from_numpy(pack.scored_from).to(device)
+        kept = moved(pack.scored_from, device)
         logits_TV = forward(self.model, pack, logits_to_keep=kept)
-        return logits_TV, torch.from_numpy(pack.targets).to(device)
+        return logits_TV, moved(pack.targets, device)
 
 
 def prepared(model: PreTrainedModel) -> PreTrainedModel:
@@ -86,4 +87,4 @@ def token_logprobs(logits: torch.Tensor, targets: torch.Tensor, *, temperature: 
 
 
 def _row(values: np.ndarray, device: torch.device) -> torch.Tensor:
-    return torch.from_numpy(values).to(device)[None]
+    return moved(values, device)[None]

@@ -76,9 +76,10 @@ class ModelScorer(ABC):
 
 def language_model(context: Context) -> ScoringModel:
     """Log-probabilities under the node's policy as it was before any training."""
+    from headrace.services.devices import take
     from headrace.services.models.policy import load_policy
     from headrace.services.scoring.model import PackedModel
 
-    loaded = load_policy(context.policy, seed=context.weights_seed)
+    loaded = load_policy(context.policy, seed=context.weights_seed, device=take(context.options.gpus))
     packed = PackedModel(loaded.model, temperature=context.flow.temperature)
     return ScoringModel(model=packed.model, scores=packed.logprobs)

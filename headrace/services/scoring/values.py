@@ -6,6 +6,7 @@ import torch
 from transformers import PreTrainedModel
 
 from headrace.algorithms.base import PolicyOutput
+from headrace.services.devices import moved
 from headrace.services.scoring.model import forward, prepared
 from headrace.services.scoring.packing import Pack
 
@@ -20,7 +21,7 @@ class PackedValues:
     def values(self, pack: Pack) -> torch.Tensor:
         """[T]: what is expected before each answer token, from the prompt and the tokens before it."""
         values_N = forward(self.model, pack)[:, 0]
-        return values_N[torch.from_numpy(pack.scored_from).to(values_N.device)].to(
+        return values_N[moved(pack.scored_from, values_N.device)].to(
             torch.promote_types(values_N.dtype, torch.float32)
         )
 

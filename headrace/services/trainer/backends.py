@@ -7,6 +7,7 @@ import torch
 from headrace.algorithms.base import Algorithm
 from headrace.algorithms.registry import Recipe
 from headrace.services.base import Context, log_file
+from headrace.services.devices import take
 from headrace.services.options import TrainerOptions
 from headrace.services.trainer.ranks.backend import RankedBackend
 from headrace.services.trainer.ranks.setup import Opened, Setup
@@ -26,7 +27,11 @@ def open_backend(context: Context, algorithm: Algorithm) -> Opened:
     options: TrainerOptions = context.options
     if options.backend == "torch" and options.parallel.processes == 1:
         opened = open_scores(
-            context.policy, algorithm, temperature=context.flow.temperature, seed=context.weights_seed
+            context.policy,
+            algorithm,
+            temperature=context.flow.temperature,
+            seed=context.weights_seed,
+            device=take(options.gpus),
         )
         backend = TorchBackend(
             opened.scores,
@@ -60,6 +65,7 @@ def _setup(context: Context) -> Setup:
         total_steps=_total_steps(context),
         threads=torch.get_num_threads(),
         rendezvous=folder / f"{context.node}-{uuid.uuid4().hex}",
+        gpus=options.gpus,
         timeout_s=PATIENCE * context.flow.no_progress_timeout_s,
     )
 

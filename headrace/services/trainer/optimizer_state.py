@@ -37,5 +37,4 @@ def restore_optimizer(
         if name not in parameters:
             raise ValueError(f"the optimizer's state names {name}, which the model does not have")
         parameter = parameters[name]
-        device = parameter.device if tensor.shape == parameter.shape else tensor.device
-        optimizer.state[parameter][moment] = laid_out(parameter, tensor).to(device, copy=True)
+        optimizer.state[parameter][moment] = laid_out(parameter, tensor).to(parameter.device, copy=True)

@@ -13,9 +13,9 @@ import torch
 from transformers import PreTrainedModel
 
 from headrace.algorithms.base import Algorithm, PolicyOutput
+from headrace.services.devices import CPU
 from headrace.services.models import LoadedModel
-from headrace.services.models.policy import load_policy
-from headrace.services.models.value import load_value
+from headrace.services.models.policy import load_policy, load_values
 from headrace.services.options import PolicyOptions
 from headrace.services.scoring.model import PackedModel
 from headrace.services.scoring.packing import Pack
@@ -56,16 +56,23 @@ class Opened:
     tokenizer: "PreTrainedTokenizerBase" = field(repr=False)
 
 
-def open_scores(policy: PolicyOptions, algorithm: Algorithm, *, temperature: float, seed: int) -> Opened:
+def open_scores(
+    policy: PolicyOptions,
+    algorithm: Algorithm,
+    *,
+    temperature: float,
+    seed: int,
+    device: torch.device = CPU,
+) -> Opened:
     """The initial weights of `policy`, as `algorithm` trains them; `temperature` is that of the rollouts.
 
     Raises ValueError where the algorithm fits a value model and this is none, or the other way round.
     """
     if algorithm.trains_values:
-        loaded: LoadedModel = load_value(policy.model, dtype=policy.dtype, seed=seed)
+        loaded: LoadedModel = load_values(policy, seed=seed, device=device)
         scores: Scores = PackedValues(loaded.model)
     else:
-        loaded = load_policy(policy, seed=seed)
+        loaded = load_policy(policy, seed=seed, device=device)
         packed = PackedModel(loaded.model, temperature=temperature)
         scores = ValueHead(packed) if "values" in algorithm.outputs() else packed
     if policy.gradient_checkpointing:

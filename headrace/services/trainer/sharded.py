@@ -39,12 +39,13 @@ def whole(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def wholes(tensors: Mapping[str, torch.Tensor], *, kept: bool) -> dict[str, torch.Tensor]:
-    """All of each; empty where they are not `kept`, of a rank that only gives its shards."""
+    """All of each; empty where they are not `kept`, of a rank that only gives its shards. What was in shards
+    is in the host's memory then: no GPU holds a second model."""
     found: dict[str, torch.Tensor] = {}
     for name, tensor in tensors.items():
         full = whole(tensor)
         if kept:
-            found[name] = full
+            found[name] = full.cpu() if is_sharded(tensor) else full
     return found
 
 

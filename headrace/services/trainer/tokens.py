@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 from headrace.algorithms.base import TokenBatch
+from headrace.services.devices import moved
 from headrace.services.scoring.packing import Placed
 from headrace.services.trainer.samples import Samples
 
@@ -39,7 +40,7 @@ def token_batch(
     sample_T = np.repeat(np.arange(len(chosen)), np.concatenate([packed.lengths for packed in packs]))
 
     def column(values: Sequence[np.ndarray]) -> torch.Tensor:
-        return torch.from_numpy(np.concatenate(values)).to(device=device, dtype=dtype)
+        return moved(np.concatenate(values), device, dtype)
 
     mask_T = column([np.asarray(samples.loss_mask[i]) != 0 for i in chosen])
     zero = torch.zeros((), dtype=dtype, device=device)
@@ -55,9 +56,9 @@ def token_batch(
         columns={name: trained(values) for name, values in samples.columns.items()} | dict(prepared or {}),
         advantages=trained(credit) if isinstance(credit, list) else column([credit[chosen][sample_T]]),
         mask=mask_T,
-        sample=torch.from_numpy(sample_T).to(device),
+        sample=moved(sample_T, device),
         samples=len(chosen),
-        group=torch.from_numpy(samples.groups[chosen]).to(device),
+        group=moved(samples.groups[chosen], device),
         rewards=column([samples.rewards[chosen]]),
         group_tokens=column([group_tokens[chosen]]),
         progress=samples.progress,

@@ -278,10 +278,12 @@ class TorchBackend:
         return summed
 
     def _pass_idly(self, packed: Pack, algorithm: Algorithm) -> None:
+        """Its gradient, of zeros, reaches every weight that a loss reaches: ranks add up the same shards."""
         policy = self._scores.outputs(packed, algorithm.outputs())
-        told = policy.logprobs if policy.values is None else policy.values
+        found = (policy.logprobs, *(getattr(policy, name) for name in algorithm.outputs()))
+        told = [each.sum() for each in found if each is not None and each.requires_grad]
         with deterministic():
-            (told.sum() * 0.0).backward()
+            (torch.stack(told).sum() * 0.0).backward()
         self._masters.collect()
 
     def _scale_gradients(self, step: int, count: float) -> float:

@@ -266,8 +266,11 @@ def test_the_text_of_a_plan_tells_each_policy_by_itself_only_where_there_are_sev
         text.print(render(plan(graph(), CLUSTER)))
     lines = [line.rstrip() for line in said.get().splitlines()]
     assert lines[0] == "copy  10 steps on ray"
-    assert [line for line in lines if line.startswith(("mode", "step", "passes", "flight", "lr"))] == [
+    assert [
+        line for line in lines if line.startswith(("mode", "model", "step", "passes", "flight", "lr"))
+    ] == [
         "mode    partly synchronous: generation runs up to 0.5 batch ahead, no sample is staler than 1",
+        "model   tiny-copier in float32",
         "step    5 prompts x 3 samples = 15 rows of 'prompts'",
         "passes  1 to 5 of up to 8192 tokens a step, as answers are long and groups come together",
         "flight  up to 24 rows begun and not yet trained on, 54 rows in all",

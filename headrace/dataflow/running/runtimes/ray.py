@@ -97,9 +97,10 @@ class RayHandle:
 class RayRuntime:
     zmq_context = None
 
-    def __init__(self, *, address: str | None, cpus: int) -> None:
+    def __init__(self, *, address: str | None, cpus: int, gpus: int = 0) -> None:
         self._address = address
         self._cpus = cpus
+        self._gpus = gpus
         self._resources = ExitStack()
 
     async def open(self) -> None:
@@ -129,6 +130,7 @@ class RayRuntime:
             "address": "local",
             "include_dashboard": False,
             "num_cpus": self._cpus,
+            "num_gpus": self._gpus,
             "object_store_memory": OBJECT_STORE_BYTES,
             "_temp_dir": str(scratch),
             "_node_ip_address": "127.0.0.1",

@@ -62,10 +62,11 @@ def _torch(options: RolloutOptions, policy: PolicyOptions | None, seed: int, ver
         raise ValueError(
             "the torch engine serves a policy's model, got no policy; name one on the rollout node"
         )
+    from headrace.services.devices import take
     from headrace.services.models.policy import load_policy
     from headrace.services.rollout.engines.torch_engine import TorchEngine
 
-    loaded = load_policy(policy, seed=seed)
+    loaded = load_policy(policy, seed=seed, device=take(options.gpus))
     sampling = Sampling(
         temperature=options.temperature,
         max_new_tokens=options.max_new_tokens,

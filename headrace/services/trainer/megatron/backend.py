@@ -15,6 +15,7 @@ import torch
 from torch import distributed
 
 from headrace.algorithms.base import Algorithm, LossSum, PolicyOutput
+from headrace.services.devices import CPU
 from headrace.services.options import OptimizerOptions, PolicyOptions
 from headrace.services.scoring.score import Ragged, unpacked
 from headrace.services.trainer.backend import NonFiniteGradientError, StepResult
@@ -65,6 +66,7 @@ class MegatronBackend:
         temperature: float,
         tp: int,
         pp: int,
+        device: torch.device = CPU,
     ) -> None:
         """In every rank, after torch.distributed was initialised; what `tp` x `pp` ranks leave is data
         parallel.
@@ -74,14 +76,15 @@ class MegatronBackend:
         """
         if (problem := policy_fault(policy)) is not None:
             raise ValueError(problem)
-        self._source = open_source(policy.model, dtype=policy.dtype, seed=seed)
+        self._source = open_source(policy.model, dtype=policy.precision, seed=seed)
         geometry = Geometry.of(self._source.config.to_dict())
         geometry.check_layout(tp=tp, pp=pp)
         self._rate = make_rate(optimizer, total_steps)
         self._options = optimizer
         self._micro_batch_tokens = micro_batch_tokens
-        self._dtype: torch.dtype = getattr(torch, policy.dtype)
-        self._device = ready()
+        self._dtype: torch.dtype = getattr(torch, policy.precision)
+        self._device = device
+        ready(device)
         self._grid = Grid.of(tp=tp, pp=pp)
         self._ranks = Group(distributed.get_rank(), distributed.get_world_size())
         self._entries = entries(geometry, tp=tp, pp=pp)

@@ -44,9 +44,7 @@ __all__ = [
 ]
 
 
-def ready() -> torch.device:
-    """The device to compute on; without a GPU megatron-core is sent to the CPU first."""
-    if torch.cuda.is_available():
-        return torch.device("cuda", torch.cuda.current_device())
-    cpu_shim.install()
-    return cpu_shim.CPU
+def ready(device: torch.device) -> None:
+    """To be called before a model is made on `device`: megatron-core is sent to the CPU where that is it."""
+    if device.type == "cpu":
+        cpu_shim.install()

@@ -93,7 +93,7 @@ class ShardedAdamW:
                 self._read(bucket, state, MASTER, bucket.stepped)
             if COUNTED.format(first) in state:
                 kept = self._adamw.state[bucket.stepped]
-                kept[COUNT] = state[COUNTED.format(first)].clone()
+                kept[COUNT] = state[COUNTED.format(first)].to(bucket.stepped.device, copy=True)
                 for moment, key in MOMENTS.items():
                     kept[moment] = torch.zeros_like(bucket.stepped, requires_grad=False)
                     self._read(bucket, state, key, kept[moment])

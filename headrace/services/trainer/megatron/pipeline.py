@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import torch
 
 from headrace.algorithms.base import LossSum, PolicyOutput
+from headrace.services.devices import moved
 from headrace.services.trainer.determinism import deterministic
 from headrace.services.trainer.megatron.batches import MicroBatch
 from headrace.services.trainer.megatron.geometry import Geometry
@@ -102,7 +103,7 @@ class Pipeline:
         later = torch.ones(1, 1, width, width, dtype=torch.bool, device=self._device).triu(1)
         with self._keeping(batch):
             return model(
-                input_ids=torch.from_numpy(batch.input_ids).to(self._device),
+                input_ids=moved(batch.input_ids, self._device),
                 position_ids=torch.arange(width, device=self._device).expand(rows, -1),
                 attention_mask=later,
             )
@@ -110,7 +111,7 @@ class Pipeline:
     def _outputs(self, batch: MicroBatch, logits: torch.Tensor, names: Sequence[str]) -> PolicyOutput:
         return token_outputs(
             logits,
-            torch.from_numpy(batch.targets).to(self._device),
+            moved(batch.targets, self._device),
             first=self._grid.tp_rank * logits.shape[1],
             vocabulary=self._geometry.vocabulary,
             group=self._grid.tensor_group(),
@@ -124,7 +125,7 @@ class Pipeline:
         if not self._model.post_process:
             yield
             return
-        kept = torch.from_numpy(batch.scored_from).to(self._device)
+        kept = moved(batch.scored_from, self._device)
 
         def select(_: torch.nn.Module, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
             return (arguments[0].flatten(0, 1)[kept][:, None], *arguments[1:])

@@ -8,6 +8,7 @@ import torch
 from torch import distributed
 
 from headrace.algorithms.base import PolicyOutput
+from headrace.services.devices import moved
 from headrace.services.scoring.score import Ragged, unpacked
 from headrace.services.trainer.megatron.batches import MicroBatch
 from headrace.services.trainer.megatron.grid import Grid
@@ -24,7 +25,7 @@ class Order:
         """Their tokens, one after another, of what was `told` of each sample."""
         return PolicyOutput(
             **{
-                name: torch.from_numpy(np.concatenate([column[i] for i in self.index])).to(device)
+                name: moved(np.concatenate([column[i] for i in self.index]), device)
                 for name, column in found.items()
             }
         )

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 MEGATRON = "headrace.services.trainer.megatron.backend:MegatronBackend"
-INTERFACE = "GLOO_SOCKET_IFNAME"
+BY_DEVICE = "cpu:gloo,cuda:nccl"
+INTERFACES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
 LOOPBACK = "lo"
 
 
@@ -42,6 +43,8 @@ class Setup:
     """Compute threads of each rank."""
     rendezvous: Path
     """A file that is not there yet, in a folder which all ranks see."""
+    gpus: float = 0.0
+    """Reserved for all ranks together; 0: they compute on the CPU."""
     timeout_s: float
     """Longest wait of one rank for another."""
 
@@ -53,8 +56,13 @@ class Opened:
 
 
 def join(setup: Setup, rank: int) -> None:
-    """Makes the default group of torch.distributed, over loopback; waits until all ranks have come."""
+    """Makes the default group of torch.distributed, over loopback; waits until all ranks have come.
+
+    Tensors of a CPU go by gloo, those of GPUs, of which each rank has one, by NCCL.
+    """
     import torch.distributed as dist
+
+    from headrace.services.devices import take
 
     size = setup.parallel.processes
     if dist.is_initialized():
@@ -62,9 +70,12 @@ def join(setup: Setup, rank: int) -> None:
             "this process is a rank of another trainer, and torch.distributed has room for one; set runtime: "
             "ray, where each trainer has a process of its own"
         )
+    device = take(setup.gpus, rank=rank)
+    on_gpu = device.type == "cuda"
     with _over_loopback():
         dist.init_process_group(
-            "gloo",
+            BY_DEVICE if on_gpu else "gloo",
+            device_id=device if on_gpu else None,
             init_method=setup.rendezvous.absolute().as_uri(),
             rank=rank,
             world_size=size,
@@ -81,16 +92,23 @@ def leave() -> None:
 
 def open_rank(setup: Setup, rank: int) -> Opened:
     """The back end of a rank that has joined, its model loaded."""
-    return _torch(setup, rank) if setup.backend == "torch" else _megatron(setup)
+    return _torch(setup, rank) if setup.backend == "torch" else _megatron(setup, rank)
 
 
 def _torch(setup: Setup, rank: int) -> Opened:
+    from headrace.services.devices import place
     from headrace.services.trainer.ranks.group import Group
     from headrace.services.trainer.scores import open_scores
     from headrace.services.trainer.sharded import shard
     from headrace.services.trainer.torch_backend import TorchBackend
 
-    opened = open_scores(setup.policy, setup.recipe.build(), temperature=setup.temperature, seed=setup.seed)
+    opened = open_scores(
+        setup.policy,
+        setup.recipe.build(),
+        temperature=setup.temperature,
+        seed=setup.seed,
+        device=place(setup.gpus, rank=rank),
+    )
     size = setup.parallel.processes
     if setup.parallel.fsdp:
         shard(opened.scores.model, size)
@@ -104,7 +122,8 @@ def _torch(setup: Setup, rank: int) -> Opened:
     return Opened(backend=backend, tokenizer=opened.tokenizer)
 
 
-def _megatron(setup: Setup) -> Opened:
+def _megatron(setup: Setup, rank: int) -> Opened:
+    from headrace.services.devices import place
     from headrace.services.models import load_tokenizer
 
     backend = find(MEGATRON, key="backend", what="Class")(
@@ -116,6 +135,7 @@ def _megatron(setup: Setup) -> Opened:
         temperature=setup.temperature,
         tp=setup.parallel.tp,
         pp=setup.parallel.pp,
+        device=place(setup.gpus, rank=rank),
     )
     return Opened(backend=backend, tokenizer=load_tokenizer(setup.policy.model))
 
@@ -127,11 +147,11 @@ _ENVIRONMENT = threading.Lock()
 def _over_loopback() -> Iterator[None]:
     """Ranks of one node meet on its loopback interface, unless the environment names another."""
     with _ENVIRONMENT:
-        own = INTERFACE not in os.environ and Path("/sys/class/net", LOOPBACK).exists()
-        if own:
-            os.environ[INTERFACE] = LOOPBACK
+        is_there = Path("/sys/class/net", LOOPBACK).exists()
+        own = [name for name in INTERFACES if is_there and name not in os.environ]
+        os.environ.update(dict.fromkeys(own, LOOPBACK))
         try:
             yield
         finally:
-            if own:
-                del os.environ[INTERFACE]
+            for name in own:
+                del os.environ[name]

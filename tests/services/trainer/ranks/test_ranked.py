@@ -14,9 +14,11 @@ import psutil
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from transformers import LlamaForCausalLM
 
 from headrace.algorithms.options import AlgorithmOptions, M2poOptions, PpoOptions
 from headrace.services.errors import RanksFailed
+from headrace.services.models import tiny_copier
 from headrace.services.options import LoraOptions, ParallelOptions, PolicyOptions
 from headrace.services.trainer.backend import NonFiniteGradientError
 from headrace.services.trainer.ranks.backend import RankedBackend
@@ -125,6 +127,19 @@ def test_a_value_head_is_trained_beside_a_model_in_shards(tmp_path: Path) -> Non
         assert_close(state_files(tmp_path), one.state(), 1e-11)
 
 
+def test_an_idle_rank_adds_up_the_output_layer_that_its_value_head_does_not_read(tmp_path: Path) -> None:
+    policy = replace(POLICY, model=str(untied(tmp_path / "model")))
+    algorithm, batch = PpoOptions(critic="head", advantage="gae"), samples(1)
+    zeros = [np.zeros(len(ids)) for ids in batch.response_ids]
+    given = replace(batch, columns={"values": zeros, "returns": [values + 1.0 for values in zeros]})
+    one = alone(policy, algorithm)
+    with ranked(setup(tmp_path, FSDP, policy=policy, algorithm=algorithm)) as two:
+        for backend in (one, two):
+            backend.accumulate(given, built(algorithm))
+        assert two.step(0).grad_norm == pytest.approx(one.step(0).grad_norm, abs=1e-12)
+        assert_close(two.weights(), one.weights(), 1e-11)
+
+
 def test_a_rank_that_is_killed_is_named_and_nothing_is_left(tmp_path: Path) -> None:
     with ranked(setup(tmp_path, DP)) as two:
         (rank_1,) = two.processes
@@ -183,3 +198,14 @@ def test_a_policy_that_cannot_be_loaded_is_refused_as_in_one_process(tmp_path: P
     policy = PolicyOptions(model="tiny-value")
     with pytest.raises(ValueError, match="is a value model"), ranked(setup(tmp_path, DP, policy=policy)):
         raise AssertionError("a value model was trained as a language model")
+
+
+def untied(folder: Path) -> Path:
+    """A model whose output layer has weights of its own."""
+    config = tiny_copier.config()
+    config.tie_word_embeddings = False
+    model = LlamaForCausalLM(config)
+    tiny_copier.draw_weights(model, torch.Generator().manual_seed(0))
+    model.save_pretrained(folder)
+    tiny_copier.tokenizer().save_pretrained(folder)
+    return folder

@@ -81,12 +81,15 @@ def attend(
 def attend_plainly(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, mask: torch.Tensor | None, scale: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """`attend` out of plain products, for devices and shapes that the fused kernel does not take."""
-    scores = torch.matmul(query * scale, key.transpose(-1, -2))
+    """`attend` out of plain products, for devices and shapes that the fused kernel does not take; of at least
+    float32, as the kernels are within."""
+    precise = torch.promote_types(query.dtype, torch.float32)
+    scores = torch.matmul(query.to(precise) * scale, key.to(precise).transpose(-1, -2))
     if mask is not None:
         scores = scores + mask
     lse = torch.logsumexp(scores, dim=-1)
-    return torch.matmul(torch.exp(scores - lse.unsqueeze(-1)), value), lse
+    weights = torch.exp(scores - lse.unsqueeze(-1))
+    return torch.matmul(weights, value.to(precise)).to(query.dtype), lse
 
 
 def _gather(own: torch.Tensor, row_at: torch.Tensor, prefixes: int) -> torch.Tensor:

@@ -12,6 +12,7 @@ import torch
 from transformers import PreTrainedModel
 from transformers.cache_utils import DynamicCache
 
+from headrace.services.devices import moved
 from headrace.services.rollout.engines.decoding import attention
 from headrace.services.rollout.engines.decoding.kv import Layout, SlotCache
 
@@ -40,7 +41,7 @@ class DecodingModel:
         self._lowest = torch.finfo(self.dtype).min
 
     def tensor(self, array: np.ndarray) -> torch.Tensor:
-        return torch.from_numpy(array).to(self.device)
+        return moved(array, self.device)
 
     def prefill(self, prompts: Sequence[np.ndarray], first: int) -> torch.Tensor:
         """Fills prefix slots `first`, ... ; returns the logits [prompts, V] behind each last token.

@@ -38,15 +38,15 @@ def start_decoder(options: RolloutOptions, policy: PolicyOptions, *, seed: int, 
     prepare(gpu=torch.cuda.is_available())
     found = probe()
     weights = choose(found, ranks=options.vllm.tensor_parallel)
-    with saved_model(policy.model, dtype=policy.dtype, seed=seed) as saved:
-        shape = ModelShape(saved.folder, dtype=policy.dtype, longest=options.vllm.max_model_len)
+    with saved_model(policy.model, dtype=policy.precision, seed=seed) as saved:
+        shape = ModelShape(saved.folder, dtype=policy.precision, longest=options.vllm.max_model_len)
         sampling = Sampling(
             temperature=options.temperature,
             max_new_tokens=options.max_new_tokens,
             stop_token_ids=saved.stop_token_ids,
         )
         fields = engine_fields(
-            options, saved.folder, dtype=policy.dtype, longest=shape.longest, gpu=found.gpu
+            options, saved.folder, dtype=policy.precision, longest=shape.longest, gpu=found.gpu
         )
         with ONE_AT_A_TIME:
             llm = InProcess(fields | weights.engine_fields(), weights, found)
