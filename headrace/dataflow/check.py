@@ -9,6 +9,7 @@ from headrace.dataflow.checks.code import check_places
 from headrace.dataflow.checks.columns import check_columns
 from headrace.dataflow.checks.curricula import check_curricula
 from headrace.dataflow.checks.data import check_outside
+from headrace.dataflow.checks.deterministic import check_deterministic
 from headrace.dataflow.checks.engines import check_engines
 from headrace.dataflow.checks.figures import check_figures
 from headrace.dataflow.checks.gpus import check_builds, check_gpus
@@ -45,6 +46,7 @@ def check(spec: GraphSpec, *, cluster: Cluster | None = None) -> list[Problem]:
     problems += check_servers(spec)
     problems += check_engines(spec)
     problems += check_gpus(spec)
+    problems += check_deterministic(spec)
     problems += check_runtime(spec)
     problems += check_outside(spec)
     if cluster is not None:

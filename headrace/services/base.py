@@ -36,6 +36,8 @@ class Flow:
     model: str
     """Of the policy that answers: prompts and answers are tokens of it."""
     no_progress_timeout_s: float
+    deterministic: bool = False
+    """Whether what a service makes of a group may depend on nothing but the group and the weights."""
     from_source: bool = True
     """Whether the table begins at a source, so that the numbers of its groups are places in the data."""
     own_rows: bool = True

@@ -48,6 +48,9 @@ class GraphSpec:
     """How far generation may run ahead of learning, in batches: 0 is synchronous, inf has no bound."""
     steps: Count
     """Training steps of the whole run."""
+    deterministic: bool = False
+    """Whether the run's weights follow from the graph alone, bit for bit, whatever its services live through:
+    each group is decoded by itself, and a step begins when its batch is whole. Needs staleness 0."""
     runtime: Literal["ray", "local"] = "ray"
     """Where services run: supervised Ray processes, or tasks of one process for debugging."""
     no_progress_timeout_s: Positive = 300.0

@@ -1,8 +1,11 @@
 """What a person sees while a run goes on: a live panel on a terminal, plain lines everywhere else.
 
-`Status` is pure: records in, text out. `Progress` alone touches the console.
+`Status` is pure: records in, text out. `Progress` alone touches the console. Invariant: a run goes on where
+nobody reads its output any more, as behind `| head`.
 """
 
+import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -172,12 +175,22 @@ def _duration(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
+class _Outliving(Console):
+    """A console that falls silent where its reader is gone; what is printed after it is lost too."""
+
+    def on_broken_pipe(self) -> None:
+        self.quiet = True
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+
+
 class Progress:
     """Shows records as they come; a context manager that leaves the last status standing."""
 
     def __init__(self, steps: Mapping[str, int], console: Console | None = None) -> None:
         """`steps`: those asked for, by policy."""
-        self._console = console or Console()
+        self._console = console or _Outliving()
         self._status = Status.of(steps)
         self._every = max(sum(steps.values()) // PLAIN_LINES, 1)
         self._live: Live | None = None

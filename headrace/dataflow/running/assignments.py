@@ -112,6 +112,7 @@ def _flow(spec: GraphSpec, planned: Plan, service: ServicePlan, start: Start) ->
         max_new_tokens=batch.max_new_tokens,
         model=_answering_model(spec, service.table),
         no_progress_timeout_s=spec.no_progress_timeout_s,
+        deterministic=spec.deterministic,
         from_source=not spec.nodes[service.table].inputs,
         own_rows=table.policy is not None,
         trainers=len(spec.of_kind("trainer")),
@@ -133,6 +134,7 @@ def _alone(spec: GraphSpec, planned: Plan, service: ServicePlan, start: Start) -
         max_new_tokens=service.options.max_new_tokens,
         model=service.policy.model,
         no_progress_timeout_s=spec.no_progress_timeout_s,
+        deterministic=spec.deterministic,
     )
 
 

@@ -32,7 +32,14 @@ class Rollout:
         self._fidelity = Fidelity(await tokenizer(options, context.policy))
         self.follows = context.policy_is_trained
         version = NOT_SERVED if self.follows else OWN
-        self._engine = await build(options, context.policy, seed=context.weights_seed, version=version)
+        self._begins_anew = context.flow.deterministic
+        self._engine = await build(
+            options,
+            context.policy,
+            seed=context.weights_seed,
+            version=version,
+            group_by_group=context.flow.deterministic,
+        )
 
     @property
     def version(self) -> int:
@@ -53,7 +60,7 @@ class Rollout:
                 group=group,
                 prompt_ids=prompt,
                 seed=sample_seed(self._seed, uid),
-                carry=carry,
+                carry=None if self._begins_anew else carry,
             )
             for uid, group, prompt, carry in zip(
                 rows.uids.tolist(), rows.groups.tolist(), prompts, rows.carries, strict=True

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from headrace.services.scoring.score import TokenScores
 
 CAPACITY_ROWS = 256
+ONE_BY_ONE = 1
+"""Tokens of a pack that no answer shares with another: what a row gets does not depend on who is leased
+beside it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +51,8 @@ class ModelScorer(ABC):
         """Under the policy's own weights; called once, in the thread that scores."""
 
     async def setup(self, context: Context) -> None:
-        self._options: ScorerOptions = context.options
+        options: ScorerOptions = context.options
+        self._max_tokens = ONE_BY_ONE if context.flow.deterministic else options.micro_batch_tokens
         self._scoring = await asyncio.get_running_loop().run_in_executor(
             self._compute, self.open_model, context
         )
@@ -66,7 +70,7 @@ class ModelScorer(ABC):
             rows["prompt_ids"],
             rows["response_ids"],
             rows.groups,
-            max_tokens=self._options.micro_batch_tokens,
+            max_tokens=self._max_tokens,
         )
 
     async def close(self) -> None:

@@ -37,7 +37,7 @@ from headrace.services.trainer import checkpoint
 from headrace.services.trainer.backend import Backend, NonFiniteGradientError, StepResult
 from headrace.services.trainer.backends import open_backend
 from headrace.services.trainer.barrier import reached
-from headrace.services.trainer.credited import column, credited
+from headrace.services.trainer.credited import column, credited, ordered
 from headrace.services.trainer.intake import Intake, Judged
 from headrace.services.trainer.ledger import Ledger, intake_metrics, queue_metrics, staleness_limit
 from headrace.services.trainer.samples import Samples
@@ -120,7 +120,11 @@ class Trainer:
         if self._options.algorithm.annealed():
             self._algorithm = self._built(step)
         self._intake.begin(step)
-        whole = self._algorithm.needs_full_batch or not self._options.update.streams
+        whole = (
+            self._algorithm.needs_full_batch
+            or not self._options.update.streams
+            or self._context.flow.deterministic
+        )
         taken: list[Judged] = []
         while (missing := self._intake.missing) > 0:
             lease = await self._lease(step, missing)
@@ -166,6 +170,8 @@ class Trainer:
     def _learn(self, taken: Sequence[Judged], step: int) -> None:
         """Credits rows and takes their gradient, or keeps them for an update of the whole batch."""
         rows = [judged.kept for judged in taken if len(judged.kept)]
+        if self._context.flow.deterministic:
+            rows = ordered(rows)
         anchored = not self._options.update.streams
         samples = credited(
             rows,

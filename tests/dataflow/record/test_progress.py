@@ -1,4 +1,6 @@
 import io
+import subprocess
+import sys
 from dataclasses import replace
 
 from rich.console import Console
@@ -98,3 +100,28 @@ def test_an_evaluation_is_a_line() -> None:
         policy="actor",
     )
     assert shown(3, [scores]) == ["held_out: version 20 of actor  reward 0.75  exact 0.5"]
+
+
+def test_a_run_whose_reader_is_gone_goes_on_silently() -> None:
+    code = (
+        "import sys\n"
+        "from headrace.dataflow.record.progress import Progress\n"
+        "from headrace.dataflow.record.telemetry import Record\n"
+        "event = Record(source='a/0', kind='lost', at=0.0, step=None, body={'reason': 'x'})\n"
+        "sys.stdin.read()\n"
+        "with Progress({'': 1}) as progress:\n"
+        "    progress.take(event), progress.take(event)\n"
+        "print('the run went on', file=sys.stderr)\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None and process.stdin is not None and process.stderr is not None
+        process.stdout.close()
+        process.stdin.close()
+        assert process.stderr.read() == "the run went on\n"
+    assert process.returncode == 0

@@ -11,6 +11,7 @@ from headrace.services.scoring.attention import BranchPlan, RowPlan, plan
 from headrace.services.scoring.model import PackedModel, token_logprobs
 from headrace.services.scoring.packing import Tree, pack
 from headrace.services.scoring.score import score
+from headrace.services.scoring.scorer import ONE_BY_ONE
 from tests.services.scoring.models import ARCHITECTURES, VOCABULARY, gpt2, llama, naive_logprobs
 
 Make = Callable[[torch.dtype], PreTrainedModel]
@@ -161,3 +162,12 @@ def test_a_window_shorter_than_a_sample_is_refused() -> None:
 def test_a_temperature_that_is_not_above_zero_is_refused(temperature: float) -> None:
     with pytest.raises(ValueError, match="need one above 0"):
         PackedModel(llama(), temperature=temperature)
+
+
+def test_packs_of_one_answer_give_it_the_same_bits_in_whatever_company() -> None:
+    scores = PackedModel(llama(torch.float32), temperature=1.0).logprobs
+    prompts, responses, groups = ragged(groups=3, samples=4, prompt=9, answer=7)
+    together = score(scores, prompts, responses, groups, max_tokens=ONE_BY_ONE)
+    for i, in_company in enumerate(together):
+        (alone,) = score(scores, [prompts[i]], [responses[i]], groups[i : i + 1], max_tokens=ONE_BY_ONE)
+        assert alone.tobytes() == in_company.tobytes()

@@ -15,7 +15,7 @@ from headrace.algorithms.rover import PROXIMAL_MEAN
 from headrace.services.columns import PROMPT, RESPONSE, REWARD
 from headrace.services.options import OptimizerOptions
 from headrace.services.scoring.model import PackedModel
-from headrace.services.trainer.credited import credited
+from headrace.services.trainer.credited import credited, ordered
 from headrace.services.trainer.intake import Intake, Judged
 from headrace.services.trainer.samples import Samples
 from headrace.services.trainer.torch_backend import TorchBackend
@@ -123,3 +123,11 @@ def test_values_are_credited_and_give_the_head_its_returns() -> None:
     assert isinstance(got.advantages, list)
     assert got.advantages[0] == pytest.approx(0.75, abs=1e-12)
     assert got.columns["returns"][0] == pytest.approx(1.0, abs=1e-12)
+
+
+def test_rows_are_ordered_by_group_and_uid_in_whichever_leases_they_came() -> None:
+    leased = rows([[1.0, 0.0], [0.5, 0.0, 1.0], [0.25]])
+    late, early = leased.select(np.array([5, 3, 4, 2])), leased.select(np.array([1, 0]))
+    found = ordered([late, early])
+    assert [each.uids.tolist() for each in found] == [[0, 1], [2, 3, 4], [5]]
+    assert [list(each["reward"]) for each in found] == [[1.0, 0.0], [0.5, 0.0, 1.0], [0.25]]

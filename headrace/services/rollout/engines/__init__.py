@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from headrace.services.options import PolicyOptions, RolloutOptions
@@ -37,13 +38,22 @@ __all__ = [
 
 
 async def build(
-    options: RolloutOptions, policy: PolicyOptions | None, *, seed: int, version: int = 0
+    options: RolloutOptions,
+    policy: PolicyOptions | None,
+    *,
+    seed: int,
+    version: int = 0,
+    group_by_group: bool = False,
 ) -> Engine:
     """The engine of a rollout replica, with the policy's initial weights (`seed`) called `version`.
 
-    A model is loaded in a thread, so that the event loop stays free.
+    A model is loaded in a thread, so that the event loop stays free. `group_by_group`: see `TorchEngine`; a
+    script's answers are so in any case.
     """
-    return await asyncio.to_thread(ENGINES[options.engine], options, policy, seed, version)
+    engine = ENGINES[options.engine]
+    if group_by_group and engine is _torch:
+        engine = partial(_torch, group_by_group=True)
+    return await asyncio.to_thread(engine, options, policy, seed, version)
 
 
 async def tokenizer(
@@ -57,7 +67,14 @@ async def tokenizer(
     return await asyncio.to_thread(load_tokenizer, policy.model)
 
 
-def _torch(options: RolloutOptions, policy: PolicyOptions | None, seed: int, version: int) -> Engine:
+def _torch(
+    options: RolloutOptions,
+    policy: PolicyOptions | None,
+    seed: int,
+    version: int,
+    *,
+    group_by_group: bool = False,
+) -> Engine:
     if policy is None:
         raise ValueError(
             "the torch engine serves a policy's model, got no policy; name one on the rollout node"
@@ -78,6 +95,7 @@ def _torch(options: RolloutOptions, policy: PolicyOptions | None, seed: int, ver
         max_concurrent=options.max_concurrent,
         over_new_weights=options.over_new_weights,
         version=version,
+        group_by_group=group_by_group,
     )
 
 

@@ -25,7 +25,12 @@ class TorchEngine(DecodeLoop):
         max_concurrent: int = 256,
         over_new_weights: OverNewWeights = "swap",
         version: int = 0,
+        group_by_group: bool = False,
     ) -> None:
+        """`group_by_group`: decode one prompt's answers at a time, so that their numbers are a function of
+        them and the weights alone, to the last bit."""
         check_sampling(sampling, max_concurrent)
-        decoder = Decoder(model, sampling, max_concurrent=max_concurrent, version=version)
+        decoder = Decoder(
+            model, sampling, max_concurrent=max_concurrent, version=version, group_by_group=group_by_group
+        )
         super().__init__(decoder, over_new_weights=over_new_weights)

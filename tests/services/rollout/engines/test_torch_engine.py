@@ -245,3 +245,21 @@ def test_sampling_that_draws_nothing_is_refused(llama: LlamaForCausalLM) -> None
         TorchEngine(llama, Sampling(temperature=0))
     with pytest.raises(ValueError, match="max_new_tokens is 0"):
         TorchEngine(llama, Sampling(max_new_tokens=0))
+
+
+async def test_group_by_group_no_bit_of_an_answer_depends_on_the_others(
+    llama: LlamaForCausalLM, requests: Requests, collect: Collect
+) -> None:
+    everybody = requests()
+    group = everybody[-1].group
+    of_group = [request for request in everybody if request.group == group]
+    together = TorchEngine(copy.deepcopy(llama), SAMPLING, group_by_group=True)
+    alone = TorchEngine(copy.deepcopy(llama), SAMPLING, group_by_group=True)
+    among_all = await collect(together, everybody)
+    by_itself = await collect(alone, of_group)
+    await together.close()
+    await alone.close()
+    assert len(among_all) == len(everybody) > len(of_group) == len(by_itself)
+    for uid, completion in by_itself.items():
+        assert completion.token_ids.tolist() == among_all[uid].token_ids.tolist()
+        assert completion.logprobs.tobytes() == among_all[uid].logprobs.tobytes()

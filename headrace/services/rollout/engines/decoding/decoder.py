@@ -36,7 +36,13 @@ class Decoder:
     """Decodes up to `max_concurrent` samples at once; the rest wait their turn, first come first served."""
 
     def __init__(
-        self, model: PreTrainedModel, sampling: Sampling, *, max_concurrent: int, version: int
+        self,
+        model: PreTrainedModel,
+        sampling: Sampling,
+        *,
+        max_concurrent: int,
+        version: int,
+        group_by_group: bool = False,
     ) -> None:
         self.version = version
         self.model = DecodingModel(model, max_rows=max_concurrent, max_new_tokens=sampling.max_new_tokens)
@@ -50,6 +56,7 @@ class Decoder:
         self._stops[list(sampling.stop_token_ids)] = True
         logprob_dtype = np.float64 if self.model.dtype == torch.float64 else np.float32
         self._max_rows = max_concurrent
+        self._group_by_group = group_by_group
         self._table = SlotTable(max_concurrent, sampling.max_new_tokens, logprob_dtype)
         self._prefixes = PrefixTable()
         self._waiting: deque[Prefix] = deque()
@@ -143,11 +150,8 @@ class Decoder:
         free = self._max_rows - self.running
         if not free:
             return False
-        if not self._prefixes.with_pending():
-            batch = take_for_prefill(self._waiting, free, PREFILL_TOKENS)
-            if not batch:
-                return False
-            self._prefill(batch)
+        if not self._prefixes.with_pending() and not self._prefill_next(free):
+            return False
         slots: list[int] = []
         samples: list[Sample] = []
         for slot in self._prefixes.with_pending():
@@ -159,6 +163,17 @@ class Decoder:
         self.waiting -= len(samples)
         self._first_tokens(samples, np.array(slots, dtype=np.int64))
         return True
+
+    def _prefill_next(self, free: int) -> bool:
+        """Prefills as many prompts as get a row; False if none may begin now."""
+        if self._group_by_group:
+            if self.running:
+                return False
+            self.model.cache.clear()
+        batch = take_for_prefill(self._waiting, free, 0 if self._group_by_group else PREFILL_TOKENS)
+        if batch:
+            self._prefill(batch)
+        return bool(batch)
 
     def _prefill(self, batch: Sequence[Prefix]) -> None:
         logits = self.model.prefill([prefix.token_ids for prefix in batch], len(self._prefixes))

@@ -36,6 +36,10 @@ class Bank:
     def __init__(self, max_slots: int, max_tokens: int) -> None:
         self.max_slots = max_slots
         self.max_tokens = max_tokens
+        self.clear()
+
+    def clear(self) -> None:
+        """Lets go of all slots and of their memory."""
         self.keys = torch.empty(0)
         self.values = torch.empty(0)
 
@@ -138,6 +142,12 @@ class SlotCache(Cache):
         self.rows = torch.arange(layout.rows, device=ends.device)
         self.ends = ends
         self.width = width
+
+    def clear(self) -> None:
+        """Back to nothing held, so that the next step's buffers are as those of a new cache."""
+        for slot in self.slots:
+            slot.prefix.clear()
+            slot.suffix.clear()
 
     def store_prefixes(self, first: int, lengths: list[int], prefilled: Cache) -> None:
         """Copies the rows of a prefill (padded on the right) into prefix slots `first`, `first` + 1, ..."""
