@@ -9,6 +9,7 @@ ServiceError
 │   └── WeightsGone   the version was pruned before it was read: ask for the newest
 ├── RanksFailed       a trainer of several processes that lost one
 ├── TransformError    a transform that cannot be called, that raised, or that gave what it did not declare
+├── NoRoom            what is to be written does not fit on the disk, and nobody waits any more
 └── TrainingError     a step that cannot be taken (non-finite gradient, staleness beyond the bound)
 """
 
@@ -47,6 +48,10 @@ class RanksFailed(ServiceError):
 
 class TransformError(ServiceError):
     """A transform that cannot be called, that raised, or that gave what it did not declare."""
+
+
+class NoRoom(ServiceError):
+    """What is to be written does not fit on the disk, and nobody waits any more."""
 
 
 class TrainingError(ServiceError):

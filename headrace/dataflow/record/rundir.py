@@ -14,6 +14,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
 
+from headrace.services.room import is_full
+
 log = logging.getLogger(__name__)
 
 
@@ -122,18 +124,34 @@ def _point(link: Path, target: Path) -> None:
 
 
 class JsonlWriter:
-    """Appends records to a file, each flushed; NaN and infinities are written as null."""
+    """Appends records to a file, each at once; NaN and infinities are written as null.
+
+    Where the disk is full they are kept here and written, in order, with the next that finds room.
+    """
 
     def __init__(self, path: Path) -> None:
         _cut_torn_end(path)
-        self._file = path.open("a", encoding="utf-8")
+        self._path = path
+        self._file = path.open("ab", buffering=0)
+        self._behind = bytearray()
 
     def write(self, record: Mapping[str, Any]) -> None:
-        self._file.write(json.dumps(_finite(record), allow_nan=False) + "\n")
-        self._file.flush()
+        self._behind += json.dumps(_finite(record), allow_nan=False).encode() + b"\n"
+        self._catch_up()
 
     def close(self) -> None:
+        self._catch_up()
+        if self._behind:
+            log.warning("%s: %d bytes are lost, the disk is full", self._path, len(self._behind))
         self._file.close()
+
+    def _catch_up(self) -> None:
+        try:
+            while self._behind:
+                del self._behind[: self._file.write(self._behind)]
+        except OSError as error:
+            if not is_full(error):
+                raise
 
     def __enter__(self) -> Self:
         return self

@@ -13,6 +13,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
+from headrace.services.room import size_of
 from headrace.services.synced import sync
 
 ASIDE = ".tmp"
@@ -64,15 +65,19 @@ def write(
     """
     aside = directory / ASIDE / STEP.format(step)
     shutil.rmtree(aside, ignore_errors=True)
-    aside.mkdir(parents=True)
-    save(aside)
-    if not (aside / WEIGHTS).is_file():
-        raise ValueError(f"save wrote no {WEIGHTS} into {aside}; a model must be saved in one file")
-    (aside / STATE).write_text(json.dumps({"step": step, "values": dict(values)}, indent=1))
-    _write_manifest(aside)
-    _sync_tree(aside)
-    path = directory / STEP.format(step)
-    _replace(aside, path)
+    try:
+        aside.mkdir(parents=True)
+        save(aside)
+        if not (aside / WEIGHTS).is_file():
+            raise ValueError(f"save wrote no {WEIGHTS} into {aside}; a model must be saved in one file")
+        (aside / STATE).write_text(json.dumps({"step": step, "values": dict(values)}, indent=1))
+        _write_manifest(aside)
+        _sync_tree(aside)
+        path = directory / STEP.format(step)
+        _replace(aside, path)
+    except BaseException:
+        shutil.rmtree(aside.parent, ignore_errors=True)
+        raise
     return Checkpoint(path=path, step=step, values=values)
 
 
@@ -109,6 +114,12 @@ def prune(directory: Path, *, keep: int) -> list[Path]:
 def oldest_step(directory: Path) -> int:
     """The earliest step that a checkpoint is kept of; ValueError where there is none."""
     return min(steps(directory))
+
+
+def newest_size(directory: Path) -> int:
+    """Bytes of the newest one that is kept; 0 where there is none."""
+    kept = _complete(directory)
+    return size_of(kept[-1]) if kept else 0
 
 
 def steps(directory: Path) -> dict[int, Path]:

@@ -30,9 +30,10 @@ from headrace.algorithms.registry import build
 from headrace.services.base import Context
 from headrace.services.clock import ActivityClock
 from headrace.services.data_position import DataPosition
-from headrace.services.errors import RanksFailed, TrainingError, describe
+from headrace.services.errors import NoRoom, RanksFailed, TrainingError, describe
 from headrace.services.faults import damage
 from headrace.services.options import TrainerOptions
+from headrace.services.room import Room
 from headrace.services.trainer import checkpoint
 from headrace.services.trainer.backend import Backend, NonFiniteGradientError, StepResult
 from headrace.services.trainer.backends import open_backend
@@ -62,6 +63,7 @@ class Trainer:
         self._torn = False
         """Whether the weights hold an update that is not committed."""
         self._finishing: asyncio.Task[None] | None = None
+        self._room: Room | None = None
         self._batch: Samples | None = None
         """The step's batch where its update waits for the last group."""
 
@@ -69,6 +71,7 @@ class Trainer:
         self._context = context
         self._options: TrainerOptions = context.options
         self._weights = WeightStore(context.shared_dir / "weights")
+        self._room = Room(context.checkpoint_folder, context.pulse, context.report)
         self._algorithm = self._built(context.flow.first_step)
         self._intake = Intake(
             None if self._options.filter is None else build_filter(self._options.filter),
@@ -324,15 +327,23 @@ class Trainer:
         """A checkpoint of the last committed step, unless it has one."""
         if self._saved == self._committed:
             return
-        with self._context.pulse.working(f"write the checkpoint of step {self._committed}"):
-            oldest = await self._run(self._write_checkpoint)
+        assert self._room is not None, "setup comes first"
+        directory = self._context.checkpoint_folder
+        what = f"the checkpoint of step {self._committed}"
+        size = await asyncio.to_thread(checkpoint.newest_size, directory)
+        oldest = await self._room.once_there_is(size, partial(self._checkpoint, what), what)
         await self._context.client.checkpointed(self._context.node, oldest)
         self._saved = self._committed
         self._context.report.event("checkpoint", step=self._committed)
 
+    async def _checkpoint(self, what: str) -> int:
+        with self._context.pulse.working(f"write {what}"):
+            return await self._run(self._write_checkpoint)
+
     def _write_checkpoint(self) -> int:
         """Returns the earliest step that the run can still come back to."""
         directory = self._context.checkpoint_folder
+        self._context.faults.before_writing()
         checkpoint.write(
             directory,
             self._committed,
@@ -357,6 +368,8 @@ class Trainer:
     async def close(self) -> None:
         """Ends the step that is being finished, and keeps what was committed."""
         try:
+            if self._room is not None:
+                self._room.leave()
             if self._finishing is not None:
                 await asyncio.wait({self._finishing})
                 if not self._finishing.cancelled() and (error := self._finishing.exception()) is not None:
@@ -369,9 +382,10 @@ class Trainer:
             await asyncio.to_thread(self._compute.shutdown)
 
     async def _save_before_the_end(self) -> None:
-        """What a trainer that lost a rank cannot save is said: the run goes on from an earlier checkpoint."""
+        """What it cannot save, for it lost a rank or has no room, is said: the run goes on from an earlier
+        checkpoint."""
         try:
             await self._run(self._backend.discard)
             await self._save()
-        except RanksFailed as error:
+        except (RanksFailed, NoRoom) as error:
             self._context.report.event("not_saved", step=self._committed, reason=describe(error))

@@ -88,3 +88,12 @@ def test_a_broken_line_in_the_middle_is_an_error_with_its_place(tmp_path: Path) 
 
 def test_a_file_that_is_not_there_has_no_records(tmp_path: Path) -> None:
     assert read_jsonl(tmp_path / "none.jsonl").records == []
+
+
+def test_what_a_full_disk_does_not_take_disturbs_nobody_and_is_said_at_the_end(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level(logging.WARNING), JsonlWriter(Path("/dev/full")) as writer:
+        writer.write({"a": 1})
+        writer.write({"b": 2})
+    assert "/dev/full: 18 bytes are lost, the disk is full" in caplog.text

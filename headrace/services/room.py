@@ -1,0 +1,89 @@
+"""Room on disk for what must not be lost: waited for where there is none.
+
+    room? ─► write ─► written
+      ▲        └─► full ─┐
+      └── look again ◄───┘   as long as it takes: a file system tells nobody of room
+
+Invariant: what raised because the disk was full is written anew, whole, once there is room; any other error
+travels.
+"""
+
+import asyncio
+import errno
+import shutil
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TypeVar
+
+from headrace.services.base import Report
+from headrace.services.errors import NoRoom
+from headrace.services.pulse import Pulse
+
+T = TypeVar("T")
+
+LOOK_EVERY_S = 5.0
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+SAID = ("No space left on device", "Disk quota exceeded")
+"""What errors say that have no number, such as those of safetensors."""
+
+
+def is_full(error: BaseException | None) -> bool:
+    """Whether an error, or one that it came from, is that of a full disk."""
+    while error is not None:
+        if (isinstance(error, OSError) and error.errno in FULL) or any(each in str(error) for each in SAID):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def size_of(folder: Path) -> int:
+    """Bytes of the files in a folder."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+class Room:
+    """For what a service writes into a folder, one after another."""
+
+    def __init__(self, folder: Path, pulse: Pulse, report: Report) -> None:
+        self._folder = folder
+        self._pulse = pulse
+        self._report = report
+        self._leaving = asyncio.Event()
+
+    def leave(self) -> None:
+        """From now on nobody waits: NoRoom is raised where there is none."""
+        self._leaving.set()
+
+    async def once_there_is(self, needed_bytes: int, write: Callable[[], Awaitable[T]], what: str) -> T:
+        """What `write` gives. Raises NoRoom where there is none and one is leaving."""
+        paused = False
+        while True:
+            why, full = self._lacking(needed_bytes), None
+            if why is None:
+                try:
+                    written = await write()
+                    break
+                except Exception as error:
+                    if not is_full(error):
+                        raise
+                    why, full = f"the disk is full: {error}", error
+            if self._leaving.is_set():
+                raise NoRoom(f"{what}: {why}") from full
+            if not paused:
+                self._report.event("paused", what=what, reason=why, way_out=f"make room in {self._folder}")
+            paused = True
+            await self._wait(f"paused, {what}: {why}")
+        if paused:
+            self._report.event("resumed", what=what)
+        return written
+
+    def _lacking(self, needed_bytes: int) -> str | None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        free = shutil.disk_usage(self._folder).free
+        return None if free >= needed_bytes else f"{needed_bytes} bytes are needed and {free} are free"
+
+    async def _wait(self, why: str) -> None:
+        leaving = asyncio.ensure_future(self._leaving.wait())
+        with self._pulse.working(why), self._pulse.waiting():
+            await asyncio.wait({leaving}, timeout=LOOK_EVERY_S)
+        leaving.cancel()
