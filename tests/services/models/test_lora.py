@@ -1,8 +1,8 @@
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
-from peft import PeftModel
 from safetensors.torch import load_file
 
 from headrace.services.models import load
@@ -12,6 +12,7 @@ from headrace.services.models.policy import load_policy
 from headrace.services.options import LoraOptions, PolicyOptions
 from tests.services.scoring.models import gpt2, llama
 
+peft: Any = pytest.importorskip("peft")
 IDS = torch.tensor([[3, 4, 5, 2]])
 POLICY = PolicyOptions(model="tiny-copier", dtype="float64", lora=LoraOptions(rank=4, alpha=8.0))
 
@@ -69,7 +70,7 @@ def test_saved_adapters_open_with_peft_over_the_base(tmp_path: Path) -> None:
     model = load_policy(POLICY, seed=1).model
     drawn(model)
     save_adapters(model, dict(model.state_dict()), tmp_path)
-    opened = PeftModel.from_pretrained(
+    opened = peft.PeftModel.from_pretrained(
         load("tiny-copier", dtype="float64", seed=1).model, tmp_path / "adapter"
     )
     torch.testing.assert_close(

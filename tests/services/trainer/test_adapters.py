@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from peft import PeftModel
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from headrace.algorithms.clipped import ClippedRatio
@@ -32,6 +32,7 @@ def backend(model: PreTrainedModel, optimizer: OptimizerOptions = OPTIMIZER) -> 
 
 
 def adapted(dtype: torch.dtype = torch.float64) -> PreTrainedModel:
+    pytest.importorskip("peft")
     model = llama(dtype)
     attach(model, LoraOptions(rank=3), seed=5)
     return model
@@ -63,7 +64,8 @@ def test_a_saved_model_holds_the_adapters_added_and_beside_it(tmp_path: Path) ->
     ours.save_model(tmp_path)
     samples = ragged_samples(2, 2)
     whole = AutoModelForCausalLM.from_pretrained(tmp_path, dtype="float32")
-    beside = PeftModel.from_pretrained(llama(torch.float32), tmp_path / "adapter")
+    peft: Any = pytest.importorskip("peft")
+    beside = peft.PeftModel.from_pretrained(llama(torch.float32), tmp_path / "adapter")
     ids = torch.from_numpy(samples.prompt_ids[0])[None]
     model.set_attn_implementation("sdpa")
     want = model(input_ids=ids).logits

@@ -87,6 +87,7 @@ def test_two_ranks_take_the_steps_of_one_and_go_on_from_its_checkpoints(
 
 
 def test_decisions_over_the_batch_adapters_and_layers_computed_again_are_as_in_one(tmp_path: Path) -> None:
+    pytest.importorskip("peft")
     policy = replace(POLICY, lora=LoraOptions(rank=4), gradient_checkpointing=True)
     algorithm = M2poOptions(threshold=0.5)
     one = alone(policy, algorithm)
