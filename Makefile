@@ -8,7 +8,7 @@ VLLM_READY := $(VLLM)/.ready
 VLLM_TESTS := tests/services/rollout/engines/vllm tests/end_to_end/test_learning_with_vllm.py \
 	tests/end_to_end/test_learning_with_megatron.py
 
-.PHONY: quickstart test test-quick nightly vllm check format bench clean
+.PHONY: quickstart test test-quick nightly chaos vllm check format bench clean
 
 quickstart: $(READY)
 	$(BIN)/headrace run grpo_copy_cpu
@@ -21,6 +21,10 @@ test-quick: $(READY)
 
 nightly: $(READY)
 	$(BIN)/python -m pytest -m nightly
+
+RUNS ?= 100
+chaos: $(READY)
+	$(BIN)/python -m tests.chaos.chaos --runs $(RUNS)
 
 vllm: $(VLLM_READY)
 	$(VLLM)/bin/python -m pytest -m nightly $(VLLM_TESTS)

@@ -1,0 +1,89 @@
+"""Many runs of a small task, each with something going wrong: what it costs, and whether anything is lost.
+
+    python -m tests.chaos.chaos --runs 100
+
+Each must end as the undisturbed run does: the same rows trained on, each once, none beyond its staleness, and
+no process, socket or file left. Prints a line for each run, and as the last one JSON object with the seconds
+lost by kind of fault and, under `ratios`, each median over that of a full restart of the job. Exit code 1
+where a run did not end as it must.
+"""
+
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.chaos.disturbed import Course, course, restarted
+from tests.chaos.plan import IN_ONE_PROCESS, TARGETS, plan
+from tests.chaos.task import graph, trained
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--runs", type=int, default=100, help="disturbed runs")
+    parser.add_argument("--seed", type=int, default=0, help="of the first; each further one adds 1")
+    parser.add_argument("--steps", type=int, default=24, help="of each run")
+    parser.add_argument("--runtime", choices=["ray", "local"], default="ray")
+    parser.add_argument("--stalled-s", type=float, default=8.0, help="until a replica counts as wedged")
+    parser.add_argument("--restarts", type=int, default=3, help="full restarts, for comparison")
+    parser.add_argument("--output", type=Path, help="folder of the runs; default: a temporary one")
+    return parser.parse_args()
+
+
+def main() -> int:
+    args = arguments()
+    folder = args.output or Path(tempfile.mkdtemp(prefix="chaos-"))
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / "chaos.yaml"
+    file.write_text(graph(steps=args.steps, runtime=args.runtime, stalled_s=args.stalled_s))
+    undisturbed = course(file, folder / "undisturbed", (), steps=args.steps, due=None)
+    due = trained(folder / "undisturbed")
+    kinds = tuple(TARGETS) if args.runtime == "ray" else IN_ONE_PROCESS
+    courses = [undisturbed]
+    for seed in range(args.seed, args.seed + args.runs):
+        planned = plan(seed, steps=args.steps, kinds=kinds)
+        found = course(file, folder / f"run-{seed}", planned, steps=args.steps, due=due)
+        courses.append(found)
+        told = ", ".join(f"{each.kind} {each.target} after {each.after_step}" for each in planned)
+        wrong = "".join(f"; WRONG: {each}" for each in found.wrong)
+        print(f"seed {seed}: {told}: {found.lost_s:.1f} s lost{wrong}", flush=True)
+    restarts = [
+        restarted(file, folder / f"restart-{index}", after_step=args.steps // 2)[0]
+        for index in range(args.restarts)
+    ]
+    print(json.dumps(report(courses[1:], undisturbed, restarts)))
+    return int(any(each.wrong for each in courses))
+
+
+def report(courses: Sequence[Course], undisturbed: Course, restarts: Sequence[float]) -> dict[str, Any]:
+    """Of runs in which one thing went wrong by its kind, of the others as `several`."""
+    by_kind: dict[str, list[float]] = defaultdict(list)
+    for each in courses:
+        if each.kinds:
+            by_kind[each.kinds[0] if len(each.kinds) == 1 else "several"].append(each.lost_s)
+    lost = {kind: _figures(seconds) for kind, seconds in sorted(by_kind.items())}
+    restart = _figures(restarts) if restarts else None
+    return {
+        "runs": len(courses),
+        "faults": sum(len(each.kinds) for each in courses),
+        "wrong": [wrong for each in (undisturbed, *courses) for wrong in each.wrong],
+        "undisturbed_lost_s": undisturbed.lost_s,
+        "lost_s": lost,
+        "restart_s": restart,
+        "ratios": {} if not restart else {k: v["median"] / restart["median"] for k, v in lost.items()},
+    }
+
+
+def _figures(seconds: Sequence[float]) -> dict[str, float]:
+    return {"median": statistics.median(seconds), "worst": max(seconds), "runs": float(len(seconds))}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

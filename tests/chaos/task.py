@@ -1,0 +1,55 @@
+"""The run that is disturbed: every row of its data is trained on once, whatever happens on the way."""
+
+from pathlib import Path
+
+from headrace.transferqueue.disk.archive import read_archive
+
+PROMPTS, SAMPLES = 4, 2
+"""Of a step."""
+
+_GRAPH = """\
+name: chaos
+seed: 0
+staleness: 1
+steps: {steps}
+runtime: {runtime}
+drills: true
+max_restarts: 20
+no_progress_timeout_s: 240
+queue: {{durability: disk, archive: true}}
+policies:
+  actor: {{model: tiny-copier}}
+nodes:
+  prompts: {{kind: source, dataset: {{kind: copy, size: {prompts}}}, samples_per_prompt: {samples}, epochs: 1,
+            threads: 1, stalled_after_s: {stalled_s}}}
+  answers: {{kind: rollout, inputs: [prompts], policy: actor, engine: fake, max_new_tokens: 4, threads: 1,
+            replicas: 2, stalled_after_s: {stalled_s},
+            fake: {{answer: random, mean_tokens: 4, seconds_per_token: 0.02}}}}
+  scores: {{kind: reward, inputs: [answers], verifier: copy, stalled_after_s: {stalled_s}}}
+  learn: {{kind: trainer, inputs: [answers, scores], policy: actor, algorithm: grpo,
+          prompts_per_step: {of_step}, threads: 1, checkpoint_every: 4, keep_checkpoints: 1,
+          stalled_after_s: {stalled_s}}}
+"""
+
+
+def graph(*, steps: int, runtime: str, stalled_s: float) -> str:
+    """As YAML; `stalled_s`: after which a replica counts as wedged."""
+    return _GRAPH.format(
+        steps=steps,
+        runtime=runtime,
+        stalled_s=stalled_s,
+        prompts=steps * PROMPTS,
+        samples=SAMPLES,
+        of_step=PROMPTS,
+    )
+
+
+def rows(steps: int) -> int:
+    """That a run of so many steps trains on."""
+    return steps * PROMPTS * SAMPLES
+
+
+def trained(directory: Path) -> list[int]:
+    """Uids of the rows that the steps of a run committed, each as often as it was, in order."""
+    kept = read_archive(directory / "queue", "prompts").select(["uid", "step"]).to_pylist()
+    return sorted(row["uid"] for row in kept if row["step"] >= 0)
