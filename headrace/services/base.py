@@ -4,7 +4,7 @@ A service declares what it reads and writes and works on leased rows; the runtim
 writes, acknowledges, hands back and reports. Services never call each other: they meet in the queue.
 """
 
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -195,6 +195,15 @@ class Long(Protocol):
 
     def progress(self) -> float:
         """Grows while it works, such as the tokens that it has made."""
+        ...
+
+
+class Resumable(Protocol):
+    """A service whose work on a row can be gone on with by another replica."""
+
+    def begun(self, uids: Iterable[int]) -> Mapping[int, Mapping[str, Any]]:
+        """By uid, what it has of rows whose `process` was closed early or raised, and forgets: the row's next
+        lease carries it."""
         ...
 
 

@@ -15,7 +15,7 @@ from typing import cast
 
 import numpy as np
 
-from headrace.services.base import Context, Long, Output, Producer, Service, Weighted
+from headrace.services.base import Context, Long, Output, Producer, Resumable, Service, Weighted
 from headrace.services.clock import ActivityClock
 from headrace.services.errors import ReplicaFailed, ServiceError, WeightsGone, describe
 from headrace.services.halving import on_held
@@ -205,13 +205,18 @@ class Replica:
             raise error
 
     async def _hand_back(self, lease: Lease, left: set[int], reason: str, *, failed: bool) -> None:
-        """Releases rows; those of a lease that has ended are back already, or were done as the stop came."""
+        """Releases rows, with what has been begun of them; those of a lease that has ended are back already,
+        or were done as the stop came."""
         if not left:
             return
         uids = np.array(sorted(left), dtype=np.int64)
+        resumable = cast(Resumable, self._service) if hasattr(self._service, "begun") else None
+        begun = {} if resumable is None else resumable.begun(left)
 
         async def release(index: np.ndarray) -> None:
-            await self._context.client.release(lease, reason=reason, uids=uids[index], failed=failed)
+            part = uids[index]
+            carry = {uid: begun[uid] for uid in part.tolist() if uid in begun}
+            await self._context.client.release(lease, reason=reason, uids=part, failed=failed, carry=carry)
 
         try:
             await on_held(len(uids), release)

@@ -16,6 +16,7 @@ from tests.services.bench import NUMBERS, put_numbers
 from tests.services.driven import (
     HALF,
     Bed,
+    Begun,
     Double,
     Halving,
     Held,
@@ -111,6 +112,19 @@ async def test_a_cancelled_replica_hands_back_what_it_holds_without_counting_an_
         assert lease.rows.attempts.tolist() == [1] * 8
         assert (service.interrupted, service.closed) == (1, 1)
         assert b.report.states[-1] == "stopped"
+
+
+async def test_what_was_begun_of_a_row_goes_with_it_to_its_next_lease(tmp_path: Path) -> None:
+    service = Begun()
+    async with bed(service, tmp_path) as b:
+        await put_numbers(b.client, groups=2)
+        running = asyncio.create_task(b.replica.run())
+        await service.inside.wait()
+        running.cancel()
+        await asyncio.wait({running})
+        lease = await b.client.lease("double", 4, timeout_s=5.0)
+        assert lease.rows.uids.tolist() == [0, 1, 2, 3]
+        assert list(lease.rows.carries) == [{"half": 0}, None, {"half": 1}, None]
 
 
 async def test_no_more_rows_are_in_flight_than_there_is_capacity_for(tmp_path: Path) -> None:

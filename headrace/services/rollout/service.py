@@ -4,7 +4,7 @@ Token in, token out: the ids that the engine returned are the ids that are train
 be tokenised otherwise, the row says so.
 """
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import aclosing
 from typing import Any
 
@@ -13,7 +13,16 @@ import numpy as np
 from headrace.algorithms.seeds import sample_seed
 from headrace.services.base import Context, Output
 from headrace.services.options import RolloutOptions
-from headrace.services.rollout.engines import NOT_SERVED, OWN, Completion, Engine, Request, build, tokenizer
+from headrace.services.rollout.engines import (
+    NOT_SERVED,
+    OWN,
+    Carry,
+    Completion,
+    Engine,
+    Request,
+    build,
+    tokenizer,
+)
 from headrace.services.rollout.fidelity import Fidelity
 from headrace.transferqueue import Rows
 
@@ -24,6 +33,9 @@ class Rollout:
     capacity = 0
     follows = True
     _engine: Engine | None = None
+
+    def __init__(self) -> None:
+        self._begun: dict[int, Carry] = {}
 
     async def setup(self, context: Context) -> None:
         options: RolloutOptions = context.options
@@ -66,10 +78,15 @@ class Rollout:
                 rows.uids.tolist(), rows.groups.tolist(), prompts, rows.carries, strict=True
             )
         ]
-        async with aclosing(self._ready().generate(requests)) as generated:
+        left = None if self._begins_anew else self._begun
+        async with aclosing(self._ready().generate(requests, left)) as generated:
             async for completions in generated:
                 retokenises = await self._fidelity.retokenise([c.token_ids for c in completions])
                 yield answers(completions, retokenises)
+
+    def begun(self, uids: Iterable[int]) -> dict[int, Carry]:
+        """See `Resumable.begun`."""
+        return {uid: self._begun.pop(uid) for uid in uids if uid in self._begun}
 
     async def close(self) -> None:
         if self._engine is not None:

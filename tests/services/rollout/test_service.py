@@ -12,7 +12,7 @@ from headrace.algorithms.seeds import sample_seed
 from headrace.services.columns import PROMPT, RESPONSE
 from headrace.services.options import RolloutOptions
 from headrace.services.rollout import service
-from headrace.services.rollout.engines import NOT_SERVED, Completion, Request
+from headrace.services.rollout.engines import NOT_SERVED, Carry, Completion, Request
 from headrace.services.rollout.service import Rollout
 from headrace.transferqueue import Client, Rows, TableSpec, Task
 from tests.services.bench import Remembered, context
@@ -43,13 +43,17 @@ class Recording:
         self.requests: list[Request] = []
         self.let_go = self.closed = 0
 
-    async def generate(self, requests: Sequence[Request]) -> AsyncGenerator[list[Completion], None]:
+    async def generate(
+        self, requests: Sequence[Request], left: dict[int, Carry] | None = None
+    ) -> AsyncGenerator[list[Completion], None]:
         self.requests += requests
         try:
             for group in dict.fromkeys(request.group for request in requests):
                 yield [answer(request) for request in requests if request.group == group]
         except GeneratorExit:
             self.let_go += 1
+            if left is not None:
+                left[2] = {"token_ids": [8]}
             raise
 
     async def load(self, version: int, weights: Mapping[str, Any]) -> None:
@@ -136,6 +140,17 @@ async def test_a_process_closed_early_has_the_engine_let_go_of_the_rest(
     await anext(outputs)
     await outputs.aclose()
     assert engine.let_go == 1
+    assert made.begun([1, 2, 3]) == {2: {"token_ids": [8]}}
+    assert made.begun([1, 2, 3]) == {}
+
+
+async def test_in_a_deterministic_run_an_answer_is_begun_anew(tmp_path: Path, engine: Recording) -> None:
+    made = await rollout(tmp_path, RolloutOptions(), deterministic=True)
+    outputs = made.process(rows([1], [2], carries=[None, {"token_ids": [9]}, None, None]))
+    await anext(outputs)
+    await outputs.aclose()
+    assert [r.carry for r in engine.requests] == [None] * 4
+    assert made.begun([1, 2, 3]) == {}
 
 
 @pytest.mark.parametrize(("max_concurrent", "capacity"), [(256, 256), (1, 2)])

@@ -9,6 +9,7 @@ from headrace.services.options import PolicyOptions, RolloutOptions
 from headrace.services.rollout.engines.base import (
     NOT_SERVED,
     OWN,
+    Carry,
     Completion,
     Engine,
     EngineDied,
@@ -25,6 +26,7 @@ __all__ = [
     "ENGINES",
     "NOT_SERVED",
     "OWN",
+    "Carry",
     "Completion",
     "Engine",
     "EngineDied",

@@ -13,6 +13,9 @@ import numpy as np
 FinishReason = Literal["stop", "length"]
 OverNewWeights = Literal["finish", "swap", "abort_keep", "abort_restart"]
 
+Carry = Mapping[str, Any]
+"""`token_ids`, `logprobs`, `versions` of an interrupted generation, arrays or lists of equal length."""
+
 NOT_SERVED, OWN = -1, 0
 """Versions of an engine with the model's own weights: where a trainer publishes others, which replace them
 before a token is made, and where nobody trains the policy."""
@@ -40,8 +43,8 @@ class Request:
     prompt_ids: np.ndarray = field(repr=False)
     seed: int
     """Seeds this sample's own random stream, so that batching never changes what is drawn."""
-    carry: Mapping[str, Any] | None = None
-    """`token_ids`, `logprobs`, `versions` of an interrupted generation to go on from."""
+    carry: Carry | None = None
+    """What to go on from."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +57,10 @@ class Completion:
     versions: np.ndarray = field(repr=False)
     finish_reason: FinishReason
 
+    def carry(self) -> Carry:
+        """The whole of it, to be handed in once more."""
+        return {"token_ids": self.token_ids, "logprobs": self.logprobs, "versions": self.versions}
+
 
 class Engine(Protocol):
     """Continuous batching behind three calls; one decode loop per engine."""
@@ -63,10 +70,13 @@ class Engine(Protocol):
         """Version of the weights that the next token is made with: loaded, never merely sent."""
         ...
 
-    def generate(self, requests: Sequence[Request]) -> AsyncGenerator[list[Completion], None]:
+    def generate(
+        self, requests: Sequence[Request], left: dict[int, Carry] | None = None
+    ) -> AsyncGenerator[list[Completion], None]:
         """Yields what finished since the last yield, whole groups together, until all have.
 
-        Closed early, it cancels what is still being generated.
+        Closed early, it cancels what is still being generated, and puts into `left`, by uid, what it has of
+        the samples that it did not yield.
         """
         ...
 

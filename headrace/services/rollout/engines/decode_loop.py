@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from headrace.services.rollout.engines.base import Completion, EngineDied, OverNewWeights, Request
+from headrace.services.rollout.engines.base import Carry, Completion, EngineDied, OverNewWeights, Request
 from headrace.services.rollout.engines.decoding.slots import Sample
 from headrace.services.rollout.engines.ticket import Ticket
 
@@ -48,8 +48,8 @@ class Decoder(Protocol):
         """Queues samples; a carry that is already whole finishes at once."""
         ...
 
-    def cancel(self, owner: object) -> None:
-        """Forgets every sample of `owner`."""
+    def cancel(self, owner: object) -> dict[int, Carry]:
+        """Forgets every sample of `owner`; by uid, the tokens of those that it has begun."""
         ...
 
     def interrupt(self, *, keep: bool) -> None:
@@ -99,7 +99,9 @@ class DecodeLoop:
         """Version of the weights that the next token is made with."""
         return self._decoder.version
 
-    async def generate(self, requests: Sequence[Request]) -> AsyncGenerator[list[Completion], None]:
+    async def generate(
+        self, requests: Sequence[Request], left: dict[int, Carry] | None = None
+    ) -> AsyncGenerator[list[Completion], None]:
         """See `Engine.generate`. Raises ValueError for a request that the model cannot take."""
         for request in requests:
             self._decoder.check(request)
@@ -111,8 +113,9 @@ class DecodeLoop:
                 yield completions
         finally:
             self._tickets.discard(ticket)
-            if not ticket.is_complete() and self._dead is None:
-                self._order(lambda: self._decoder.cancel(ticket))
+            begun = await self._take_back(ticket) if not ticket.is_complete() else {}
+            if left is not None:
+                left.update(begun | ticket.not_taken())
 
     async def load(self, version: int, weights: Mapping[str, Any]) -> None:
         """See `Engine.load`. Raises ValueError, and keeps the old weights, if they do not fit by name."""
@@ -140,6 +143,20 @@ class DecodeLoop:
             await self._loop
         await asyncio.to_thread(self._thread.shutdown)
         await asyncio.to_thread(self._decoder.close)
+
+    async def _take_back(self, ticket: Ticket) -> dict[int, Carry]:
+        """Has the decoder forget a call; what it had of it, nothing where the engine has died."""
+        loop = asyncio.get_running_loop()
+        given: asyncio.Future[dict[int, Carry]] = loop.create_future()
+
+        def take() -> None:
+            loop.call_soon_threadsafe(given.set_result, self._decoder.cancel(ticket))
+
+        if self._dead is None:
+            self._order(take)
+            assert self._loop is not None
+            await asyncio.wait({given, self._loop}, return_when=asyncio.FIRST_COMPLETED)
+        return given.result() if given.done() else {}
 
     def _order(self, order: Callable[[], None]) -> None:
         """Has `order` run in the worker thread, between steps."""

@@ -11,7 +11,14 @@ from typing import Any, Literal, Self
 
 import numpy as np
 
-from headrace.services.rollout.engines.base import Completion, EngineDied, OverNewWeights, Request
+from headrace.services.rollout.engines.base import (
+    Carry,
+    Completion,
+    EngineDied,
+    FinishReason,
+    OverNewWeights,
+    Request,
+)
 from headrace.services.rollout.engines.ticket import Ticket
 
 
@@ -81,7 +88,9 @@ class FakeEngine:
         self._closed = False
         self._calls = self._running = self._waiting = self._tokens = self._discarded = 0
 
-    async def generate(self, requests: Sequence[Request]) -> AsyncGenerator[list[Completion], None]:
+    async def generate(
+        self, requests: Sequence[Request], left: dict[int, Carry] | None = None
+    ) -> AsyncGenerator[list[Completion], None]:
         """See `Engine.generate`. Raises RuntimeError where the script says so."""
         self._ensure_open()
         self._calls += 1
@@ -90,7 +99,8 @@ class FakeEngine:
         ):
             raise RuntimeError(f"fake engine: call {self._calls} fails, as scripted")
         ticket = Ticket(requests)
-        tasks = [asyncio.create_task(self._sample(request, ticket)) for request in requests]
+        begun: dict[int, Carry] = {}
+        tasks = [asyncio.create_task(self._sample(request, ticket, begun)) for request in requests]
         self._tasks.update(tasks)
         try:
             while completions := await ticket.take():
@@ -99,6 +109,9 @@ class FakeEngine:
             self._tasks.difference_update(tasks)
             for task in tasks:
                 task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            if left is not None:
+                left.update(begun | ticket.not_taken())
 
     async def load(self, version: int, weights: Mapping[str, Any]) -> None:
         """See `Engine.load`; the weights are not looked at."""
@@ -129,7 +142,7 @@ class FakeEngine:
         if self._closed:
             raise EngineDied("the engine was closed")
 
-    async def _sample(self, request: Request, ticket: Ticket) -> None:
+    async def _sample(self, request: Request, ticket: Ticket, begun: dict[int, Carry]) -> None:
         self._waiting += 1
         try:
             await self._may_start.wait()
@@ -139,7 +152,7 @@ class FakeEngine:
         self._running += 1
         self._idle.clear()
         try:
-            ticket.put(request.group, await self._answer(request))
+            ticket.put(request.group, await self._answer(request, begun))
         except Exception as error:
             ticket.fail(error)
         finally:
@@ -148,8 +161,8 @@ class FakeEngine:
             if not self._running:
                 self._idle.set()
 
-    async def _answer(self, request: Request) -> Completion:
-        """Makes the tokens one by one, each with the version of its moment."""
+    async def _answer(self, request: Request, begun: dict[int, Carry]) -> Completion:
+        """Makes the tokens one by one, each with the version of its moment; cut off, they are in `begun`."""
         if self._script.hang:
             await asyncio.Event().wait()
         if request.uid in self._script.fail_uids:
@@ -159,20 +172,30 @@ class FakeEngine:
         ids = ids[: self._max_new_tokens]
         versions = list(request.carry["versions"]) if request.carry else []
         began_at = self.version
-        while len(versions) < len(ids):
-            await asyncio.sleep(self._script.seconds_per_token)
-            if self._over_new_weights == "abort_restart" and self.version != began_at:
-                self._discarded += len(versions)
-                began_at, versions = self.version, []
-                continue
-            versions.append(self.version)
-            self._tokens += 1
+        try:
+            while len(versions) < len(ids):
+                await asyncio.sleep(self._script.seconds_per_token)
+                if self._over_new_weights == "abort_restart" and self.version != began_at:
+                    self._discarded += len(versions)
+                    began_at, versions = self.version, []
+                    continue
+                versions.append(self.version)
+                self._tokens += 1
+        except asyncio.CancelledError:
+            if versions:
+                begun[request.uid] = self._made(request, ids[: len(versions)], versions, "length").carry()
+            raise
+        return self._made(request, ids, versions[: len(ids)], "stop" if whole else "length")
+
+    def _made(
+        self, request: Request, ids: np.ndarray, versions: Sequence[int], reason: FinishReason
+    ) -> Completion:
         return Completion(
             uid=request.uid,
             token_ids=ids,
             logprobs=np.full(len(ids), -math.log(self._script.vocabulary), dtype=np.float32),
-            versions=np.array(versions[: len(ids)], dtype=np.int32),
-            finish_reason="stop" if whole else "length",
+            versions=np.array(versions, dtype=np.int32),
+            finish_reason=reason,
         )
 
     def _token_ids(self, request: Request) -> np.ndarray:

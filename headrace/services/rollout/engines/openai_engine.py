@@ -17,7 +17,14 @@ import numpy as np
 from headrace.services.endpoint.client import Endpoint, key_in
 from headrace.services.errors import ReplicaFailed, ServiceError
 from headrace.services.options import OpenaiOptions
-from headrace.services.rollout.engines.base import Completion, EngineDied, FinishReason, Request, Sampling
+from headrace.services.rollout.engines.base import (
+    Carry,
+    Completion,
+    EngineDied,
+    FinishReason,
+    Request,
+    Sampling,
+)
 from headrace.services.rollout.engines.ticket import Ticket
 
 FINISHED = ("stop", "length")
@@ -57,9 +64,13 @@ class OpenaiEngine:
         self._closed = False
         self._tokens = 0
 
-    async def generate(self, requests: Sequence[Request]) -> AsyncGenerator[list[Completion], None]:
-        """See `Engine.generate`. Raises EndpointError, OddCompletion, and ReplicaFailed where the server
-        answers nobody or not with token ids."""
+    async def generate(
+        self, requests: Sequence[Request], left: dict[int, Carry] | None = None
+    ) -> AsyncGenerator[list[Completion], None]:
+        """See `Engine.generate`; of an answer a server says nothing before its end.
+
+        Raises EndpointError, OddCompletion, and ReplicaFailed where the server answers nobody or not with
+        token ids."""
         if self._closed:
             raise EngineDied("the engine was closed")
         ticket = Ticket(requests)
@@ -73,6 +84,8 @@ class OpenaiEngine:
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+            if left is not None:
+                left.update(ticket.not_taken())
 
     async def load(self, version: int, weights: Mapping[str, Any]) -> None:
         """Raises ReplicaFailed: nothing can be loaded into a server."""

@@ -4,7 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Sequence
 
-from headrace.services.rollout.engines.base import Completion, Request
+from headrace.services.rollout.engines.base import Carry, Completion, Request
 
 
 class Ticket:
@@ -20,6 +20,11 @@ class Ticket:
     def is_complete(self) -> bool:
         """Whether every completion has been put."""
         return not self._missing
+
+    def not_taken(self) -> dict[int, Carry]:
+        """Completions that were put and wait for their group, or for a `take`; by uid."""
+        waiting = [*self._ready, *(each for group in self._partial.values() for each in group)]
+        return {completion.uid: completion.carry() for completion in waiting}
 
     def put(self, group: int, completion: Completion) -> None:
         self._partial[group].append(completion)

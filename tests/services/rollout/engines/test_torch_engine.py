@@ -1,6 +1,7 @@
 import asyncio
 import copy
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,7 @@ import pytest
 import torch
 from transformers import LlamaForCausalLM
 
-from headrace.services.rollout.engines.base import Completion, EngineDied, Request, Sampling
+from headrace.services.rollout.engines.base import Carry, Completion, EngineDied, Request, Sampling
 from headrace.services.rollout.engines.torch_engine import TorchEngine
 
 Requests = Callable[..., list[Request]]
@@ -263,3 +264,38 @@ async def test_group_by_group_no_bit_of_an_answer_depends_on_the_others(
     for uid, completion in by_itself.items():
         assert completion.token_ids.tolist() == among_all[uid].token_ids.tolist()
         assert completion.logprobs.tobytes() == among_all[uid].logprobs.tobytes()
+
+
+async def test_closed_early_it_leaves_what_it_has_and_another_goes_on_from_there(
+    llama: LlamaForCausalLM, requests: Requests, collect: Collect
+) -> None:
+    whole = await collect(TorchEngine(copy.deepcopy(llama), SAMPLING), requests())
+    first = TorchEngine(copy.deepcopy(llama), SAMPLING, max_concurrent=6, version=2)
+    left: dict[int, Carry] = {}
+    generated = first.generate(requests(), left)
+    taken = {completion.uid for completion in await anext(generated)}
+    await generated.aclose()
+    assert first.stats()["running"] == first.stats()["waiting"] == 0
+    await first.close()
+    assert left and not taken & left.keys()
+    resumed = [replace(r, carry=left.get(r.uid)) for r in requests() if r.uid not in taken]
+    again = await collect(TorchEngine(copy.deepcopy(llama), SAMPLING, version=3), resumed)
+    assert ids(again) == {uid: made for uid, made in ids(whole).items() if uid not in taken}
+    for uid, completion in again.items():
+        before = len(left[uid]["token_ids"]) if uid in left else 0
+        assert completion.versions.tolist() == [2] * before + [3] * (len(completion.versions) - before)
+
+
+async def test_a_dead_engine_leaves_nothing_and_keeps_nobody_waiting(
+    llama: LlamaForCausalLM, requests: Requests
+) -> None:
+    engine = TorchEngine(llama, NEVER_STOPS, max_concurrent=1)
+    left: dict[int, Carry] = {}
+    generated = engine.generate(requests(), left)
+    waiting = asyncio.ensure_future(anext(generated))
+    await asyncio.sleep(0)
+    await engine.close()
+    with pytest.raises(EngineDied):
+        await waiting
+    await generated.aclose()
+    assert left == {}

@@ -13,7 +13,7 @@ import torch
 from transformers import PreTrainedModel
 
 from headrace.services.models.in_place import check_weights, copy_weights
-from headrace.services.rollout.engines.base import Completion, FinishReason, Request, Sampling
+from headrace.services.rollout.engines.base import Carry, Completion, FinishReason, Request, Sampling
 from headrace.services.rollout.engines.decode_loop import Finished
 from headrace.services.rollout.engines.decoding.draw import draw
 from headrace.services.rollout.engines.decoding.kv import Layout
@@ -86,15 +86,17 @@ class Decoder:
         self._waiting.extend(share(begun))
         self.waiting += len(begun)
 
-    def cancel(self, owner: object) -> None:
-        """Forgets every sample of `owner`."""
+    def cancel(self, owner: object) -> dict[int, Carry]:
+        """See `decode_loop.Decoder.cancel`."""
         for prefix in (*self._waiting, *self._prefixes.active):
             kept = deque(sample for sample in prefix.pending if sample.owner is not owner)
             self.waiting -= len(prefix.pending) - len(kept)
             prefix.pending = kept
         self._waiting = deque(prefix for prefix in self._waiting if prefix.pending)
         mine = [slot for slot in range(self.running) if self._table.samples[slot].owner is owner]
+        begun = [self._table.interrupted(slot).request for slot in mine]
         self._remove(np.array(mine, dtype=np.int64))
+        return {request.uid: request.carry for request in begun if request.carry is not None}
 
     def interrupt(self, *, keep: bool) -> None:
         """Takes all samples out of their slots and puts them first in line, to be prefilled anew.

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count
 from typing import Any, Protocol
 
-from headrace.services.rollout.engines.base import Request, Sampling
+from headrace.services.rollout.engines.base import Carry, Request, Sampling
 from headrace.services.rollout.engines.decode_loop import Finished
 from headrace.services.rollout.engines.decoding.slots import Sample
 from headrace.services.rollout.engines.refusals import check_request, check_sampling
@@ -85,10 +85,12 @@ class VllmDecoder:
             if not self._finish(draft):
                 self._waiting.append(draft)
 
-    def cancel(self, owner: object) -> None:
+    def cancel(self, owner: object) -> dict[int, Carry]:
         """See `Decoder.cancel`."""
+        mine = [draft for draft in self._waiting if draft.sample.owner is owner]
         self._waiting = deque(draft for draft in self._waiting if draft.sample.owner is not owner)
-        self._abort([key for key, draft in self._live.items() if draft.sample.owner is owner])
+        mine += self._abort([key for key, draft in self._live.items() if draft.sample.owner is owner])
+        return {draft.sample.request.uid: draft.carry() for draft in mine if draft.token_ids}
 
     def interrupt(self, *, keep: bool) -> None:
         """See `Decoder.interrupt`."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from headrace.services.rollout.engines.base import Completion, FinishReason
+from headrace.services.rollout.engines.base import Carry, Completion, FinishReason
 from headrace.services.rollout.engines.decoding.slots import Sample
 
 
@@ -35,6 +35,10 @@ class Draft:
     def anew(self) -> "Draft":
         """The sample without any token, nor those that an earlier lease left."""
         return Draft(sample=replace(self.sample, request=replace(self.sample.request, carry=None)))
+
+    def carry(self) -> Carry:
+        """What it has, to be gone on from."""
+        return {"token_ids": self.token_ids, "logprobs": self.logprobs, "versions": self.versions}
 
     def has_begun(self) -> bool:
         """Whether a token was drawn since vLLM was given it."""

@@ -181,7 +181,11 @@ def test_what_is_cancelled_is_aborted_and_its_neighbours_go_on() -> None:
     decoder.add(samples(5, owner="theirs"))
     decoder.add(samples(6, owner="mine"))
     run(decoder, steps=1)
-    decoder.cancel("mine")
+    left = decoder.cancel("mine")
+    assert left == {
+        0: {"token_ids": [3], "logprobs": [-3.0], "versions": [0]},
+        1: {"token_ids": [4], "logprobs": [-4.0], "versions": [0]},
+    }
     assert (decoder.running, decoder.waiting) == (1, 0)
     assert told(llm, "abort") == [("abort", "0", "1")]
     assert [completion.token_ids.tolist() for completion in run(decoder).values()] == [[5, 6, 7, 8]]
