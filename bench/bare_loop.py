@@ -36,8 +36,8 @@ def copy_score(answer: str, prompt: str) -> tuple[float, float]:
 
 
 def count_score(answer: str, prompt: str) -> tuple[float, float]:
-    reward = countdown.score(answer, {"prompt": prompt})
-    return reward, reward
+    found = countdown.score(answer, {"prompt": prompt})
+    return found["reward"], found["exact"]
 
 
 @torch.inference_mode()

@@ -43,7 +43,8 @@ def prompts(count: int, seed: int) -> Iterator[str]:
         yield " ".join([*numbers, ">"])
 
 
-def score(response: str, example: dict[str, object]) -> float:
+def score(response: str, example: dict[str, object]) -> dict[str, float]:
     """1 for an answer that begins with an even number, else 0: it varies within every group."""
     first = response.split(maxsplit=1)[0] if response.strip() else ""
-    return float(first.startswith("t") and int(first[1:]) % 2 == 0)
+    even = float(first.startswith("t") and int(first[1:]) % 2 == 0)
+    return {"reward": even, "exact": even}

@@ -8,16 +8,19 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
+import meter
 import yaml
 from works import LETTERS, Figures, Work, from_marks
 
 BENCH = Path(__file__).resolve().parent
 THREADS = 2
 TIMEOUT_S = 3600.0
+SCORED_BY = {"lognormal": "countdown", "smollm2": "sums"}
+"""Modules of this folder with the `score` of a work whose prompts lie beside its model."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,23 +46,21 @@ class SideFailed(RuntimeError):
     """A side's process ended with an error; the message carries the end of its log."""
 
 
-def call(command: Sequence[str | Path], folder: Path, log_name: str = "log.txt") -> str:
-    """Runs one side's command in `folder` and returns its standard output."""
+def call(command: Sequence[str | Path], folder: Path, log_name: str = "log.txt") -> meter.Done:
+    """Runs one side's command in `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     log = folder / log_name
     words = [str(word) for word in command]
     with log.open("w") as errors:
-        done = subprocess.run(
-            words, cwd=folder, stdout=subprocess.PIPE, stderr=errors, text=True, timeout=TIMEOUT_S
-        )
+        done = meter.run(words, folder=folder, errors=errors, timeout_s=TIMEOUT_S)
     if done.returncode != 0:
-        tail = "\n".join((done.stdout + log.read_text()).splitlines()[-20:])
+        tail = "\n".join((done.output + log.read_text()).splitlines()[-20:])
         raise SideFailed(f"`{' '.join(words)}` ended with {done.returncode}; its last lines ({log}):\n{tail}")
-    return done.stdout
+    return done
 
 
 def flags(setting: Setting) -> list[str | Path]:
-    """The arguments that `bare_loop.py` and `peer_lognormal.py` share."""
+    """The arguments that `bare_loop.py` and `peer_trl.py` share."""
     work = setting.work
     values = {
         "model": setting.model,
@@ -75,23 +76,26 @@ def flags(setting: Setting) -> list[str | Path]:
     return [word for name, value in values.items() for word in (f"--{name}", str(value))]
 
 
-def read_figures(setting: Setting) -> Figures:
+def read_figures(setting: Setting, done: meter.Done) -> Figures:
     told = json.loads((setting.folder / "figures.json").read_text())
-    return from_marks(told["marks"], told["tokens"], told["exact"])
+    figures = from_marks(told["marks"], told["tokens"], told["exact"], setting.work.warmup)
+    return replace(figures, cpu_s_per_step=done.cpu_s_per_step(setting.work.warmup))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trl:
-    """TRL's GRPOTrainer, in its own environment: the peer's script for copy, ours for log-normal."""
+    """TRL's GRPOTrainer, in its own environment: the peer's script for copy, ours for the other works."""
 
     python: Path
     peers: Path
     name: str = "trl"
 
     def run(self, setting: Setting) -> Figures:
-        if setting.work.name == "lognormal":
-            call([self.python, BENCH / "peer_lognormal.py", *flags(setting)], setting.folder)
-            return read_figures(setting)
+        if setting.work.name in SCORED_BY:
+            rows = setting.work.rows or setting.work.prompts * setting.work.samples
+            command = [self.python, BENCH / "peer_trl.py", *flags(setting), "--rows", str(rows)]
+            done = call([*command, "--scored-by", SCORED_BY[setting.work.name]], setting.folder)
+            return read_figures(setting, done)
         work, out = setting.work, setting.folder / "figures.json"
         call(
             [self.python, self.peers / "trl_grpo.py", "--letters", str(LETTERS), "--steps", str(work.steps),
@@ -104,6 +108,7 @@ class Trl:
             seconds_per_step=told["seconds_per_step"],
             mean_seconds_per_step=None,
             tokens_per_s=told["completion_tokens_per_s"],
+            tokens_per_step=told["completion_tokens_per_s"] * told["seconds_per_step"],
             exact_last5=told["exact_last5"],
             details=told,
         )
@@ -117,29 +122,30 @@ class Bare:
 
     def run(self, setting: Setting) -> Figures:
         work = ["--work", setting.work.name, "--letters", str(LETTERS)]
-        call([sys.executable, BENCH / "bare_loop.py", *work, *flags(setting)], setting.folder)
-        return read_figures(setting)
+        done = call([sys.executable, BENCH / "bare_loop.py", *work, *flags(setting)], setting.folder)
+        return read_figures(setting, done)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Headrace:
-    """`headrace run` of a dataflow with one number set: the staleness."""
+    """`headrace run` of a dataflow with two things set: the staleness and the engine."""
 
     staleness: int
+    engine: str = "torch"
 
     @property
     def name(self) -> str:
-        return f"staleness_{self.staleness}"
+        engine = "" if self.engine == "torch" else f"{self.engine}_"
+        return f"{engine}staleness_{self.staleness}"
 
     def run(self, setting: Setting) -> Figures:
         setting.folder.mkdir(parents=True, exist_ok=True)
         graph, run_dir = setting.folder / "graph.yaml", setting.folder / "run"
-        graph.write_text(yaml.safe_dump(dataflow(setting, self.staleness), sort_keys=False))
+        graph.write_text(yaml.safe_dump(dataflow(setting, self.staleness, self.engine), sort_keys=False))
         command = Path(sys.executable).with_name("headrace")
-        call([command, "run", graph, "--output", run_dir], setting.folder)
-        report = json.loads(
-            call([command, "report", run_dir, "--json"], setting.folder, "report.txt").splitlines()[-1]
-        )
+        done = call([command, "run", graph, "--output", run_dir], setting.folder)
+        told = call([command, "report", run_dir, "--json"], setting.folder, "report.txt")
+        report = json.loads(told.output.splitlines()[-1])
         require_whole(report, setting.work, self.staleness)
         with (run_dir / "metrics.jsonl").open() as lines:
             steps = [row for row in map(json.loads, lines) if "perf/step_time" in row]
@@ -147,9 +153,10 @@ class Headrace:
             [row["time"] for row in steps],
             [row["perf/tokens_per_s"] * row["perf/step_time"] for row in steps],
             [row.get("reward/exact", row["reward/mean"]) for row in steps],
+            setting.work.warmup,
         )
         figures.details["report"] = report
-        return figures
+        return replace(figures, cpu_s_per_step=done.cpu_s_per_step(setting.work.warmup))
 
 
 def require_whole(report: dict[str, Any], work: Work, staleness: int) -> None:
@@ -165,7 +172,7 @@ def require_whole(report: dict[str, Any], work: Work, staleness: int) -> None:
         )
 
 
-def dataflow(setting: Setting, staleness: int) -> dict[str, Any]:
+def dataflow(setting: Setting, staleness: int, engine: str) -> dict[str, Any]:
     """The graph of one run, as `headrace run` reads it."""
     work = setting.work
     if work.name == "copy":
@@ -173,7 +180,7 @@ def dataflow(setting: Setting, staleness: int) -> dict[str, Any]:
         verifier: dict[str, Any] = {"kind": "copy"}
     else:
         dataset = {"kind": "jsonl", "path": str(setting.model / "prompts.jsonl")}
-        verifier = {"kind": "python", "function": f"{BENCH / 'countdown.py'}:score"}
+        verifier = {"kind": "python", "function": f"{BENCH / SCORED_BY[work.name]}.py:score"}
     return {
         "name": f"bench-{work.name}",
         "seed": setting.seed,
@@ -183,8 +190,9 @@ def dataflow(setting: Setting, staleness: int) -> dict[str, Any]:
             "actor": {"model": str(setting.model), "optimizer": {"lr": work.lr, "betas": [0.9, 0.95]}}
         },
         "nodes": {
-            "prompts": {"kind": "source", "dataset": dataset, "samples_per_prompt": work.samples},
-            "answers": {"kind": "rollout", "inputs": ["prompts"], "policy": "actor", "engine": "torch",
+            "prompts": {"kind": "source", "dataset": dataset, "samples_per_prompt": work.samples,
+                        "shuffle": work.name == "copy"},
+            "answers": {"kind": "rollout", "inputs": ["prompts"], "policy": "actor", "engine": engine,
                         "max_new_tokens": work.longest, "threads": rollout_threads(work, staleness)},
             "scores": {"kind": "reward", "inputs": ["answers"], "verifier": verifier},
             "learn": {"kind": "trainer", "inputs": ["answers", "scores"], "policy": "actor",

@@ -51,7 +51,7 @@ def test_prompts_have_256_tokens_and_depend_on_the_seed_alone():
     ("answer", "reward"), [("t4 t3 t2 t1 $", 1.0), ("t3 t2 t1", 0.0), ("$", 0.0), ("", 0.0), ("> t2", 0.0)]
 )
 def test_the_reward_is_one_where_the_count_begins_even(answer: str, reward: float):
-    assert countdown.score(answer, {}) == reward
+    assert countdown.score(answer, {}) == {"reward": reward, "exact": reward}
 
 
 def test_a_side_whose_answers_are_too_short_is_refused():
@@ -59,6 +59,7 @@ def test_a_side_whose_answers_are_too_short_is_refused():
         seconds_per_step=1.0,
         mean_seconds_per_step=1.0,
         tokens_per_s=1.0,
+        tokens_per_step=1.0,
         exact_last5=0.0,
         details={"steps": 100, "answer_tokens": 100 * 128 * 48},
     )

@@ -1,14 +1,14 @@
-"""TRL's GRPOTrainer on the log-normal work; run by the peer's own Python, with the peer script's settings.
-
-The learning rate is so small that the lengths keep their distribution for the whole run.
+"""TRL's GRPOTrainer on the prompts of a work, in their order, with the settings of the peer's script; run by
+the peer's own Python. Says on its standard output when a step has ended.
 """
 
 import argparse
+import importlib
 import json
 import time
 from pathlib import Path
+from statistics import fmean
 
-import countdown
 import torch
 from datasets import Dataset  # pyright: ignore[reportMissingImports]
 from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
@@ -23,6 +23,7 @@ class Clock(TrainerCallback):
 
     def on_step_end(self, *_: object, **__: object) -> None:
         self.marks.append(time.perf_counter())
+        print(f"step {len(self.marks)}", flush=True)
 
 
 def settings(args: argparse.Namespace) -> GRPOConfig:
@@ -30,7 +31,8 @@ def settings(args: argparse.Namespace) -> GRPOConfig:
         output_dir=str(args.out.parent / "trl-out"),
         use_cpu=True,
         bf16=False,
-        per_device_train_batch_size=args.prompts * args.samples,
+        per_device_train_batch_size=args.rows,
+        gradient_accumulation_steps=args.prompts * args.samples // args.rows,
         num_generations=args.samples,
         max_completion_length=args.longest,
         learning_rate=args.lr,
@@ -45,6 +47,7 @@ def settings(args: argparse.Namespace) -> GRPOConfig:
         max_grad_norm=1.0,
         max_steps=args.steps,
         seed=args.seed,
+        shuffle_dataset=False,
         temperature=1.0,
         logging_steps=1000,
         save_strategy="no",
@@ -56,9 +59,12 @@ def settings(args: argparse.Namespace) -> GRPOConfig:
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--model", type=Path, required=True, help="folder made by models.py")
+    parser.add_argument(
+        "--model", type=Path, required=True, help="folder with prompts.jsonl beside the model"
+    )
+    parser.add_argument("--scored-by", required=True, help="module of this folder with the work's `score`")
     for name, kind in [("steps", int), ("prompts", int), ("samples", int), ("seed", int), ("threads", int),
-                       ("lr", float), ("longest", int)]:  # fmt: skip
+                       ("lr", float), ("longest", int), ("rows", int)]:  # fmt: skip
         parser.add_argument(f"--{name}", type=kind, required=True)
     parser.add_argument("--out", type=Path, required=True)
     return parser.parse_args()
@@ -68,28 +74,31 @@ def main() -> None:
     args = arguments()
     torch.set_num_threads(args.threads)
     torch.manual_seed(args.seed)
+    judge = importlib.import_module(args.scored_by).score
     tokens: list[int] = []
-    rewards: list[float] = []
+    exact: list[float] = []
 
-    def score(completions: list[str], completion_ids: list[list[int]], **_: object) -> list[float]:
-        scores = [countdown.score(text, {}) for text in completions]
+    def score(completions: list[str], completion_ids: list[list[int]], **columns: list[str]) -> list[float]:
+        examples = [{name: values[i] for name, values in columns.items() if name == "answer"}
+                    for i in range(len(completions))]  # fmt: skip
+        scores = [judge(text, example) for text, example in zip(completions, examples, strict=True)]
         tokens.append(sum(map(len, completion_ids)))
-        rewards.append(sum(scores) / len(scores))
-        return scores
+        exact.append(fmean(one["exact"] for one in scores))
+        return [one["reward"] for one in scores]
 
     clock = Clock()
+    with (args.model / "prompts.jsonl").open() as lines:
+        entries = list(map(json.loads, lines))
     trainer = GRPOTrainer(
         model=AutoModelForCausalLM.from_pretrained(args.model, dtype=torch.float32),
         processing_class=AutoTokenizer.from_pretrained(args.model, padding_side="left"),
         reward_funcs=score,
         args=settings(args),
-        train_dataset=Dataset.from_dict(
-            {"prompt": list(countdown.prompts(args.prompts * args.steps, args.seed))}
-        ),
+        train_dataset=Dataset.from_list(entries),
         callbacks=[clock],
     )
     trainer.train()
-    args.out.write_text(json.dumps({"marks": clock.marks, "tokens": tokens, "exact": rewards}))
+    args.out.write_text(json.dumps({"marks": clock.marks, "tokens": tokens, "exact": exact}))
 
 
 if __name__ == "__main__":
