@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -49,13 +50,23 @@ async def build(
 ) -> Engine:
     """The engine of a rollout replica, with the policy's initial weights (`seed`) called `version`.
 
-    A model is loaded in a thread, so that the event loop stays free. `group_by_group`: see `TorchEngine`; a
+    A model is loaded in a thread, so that the event loop stays free. Cancelled meanwhile, it waits for the
+    thread, which cannot be stopped, and closes what came of it. `group_by_group`: see `TorchEngine`; a
     script's answers are so in any case.
     """
     engine = ENGINES[options.engine]
     if group_by_group and engine is _torch:
         engine = partial(_torch, group_by_group=True)
-    return await asyncio.to_thread(engine, options, policy, seed, version)
+    making = asyncio.get_running_loop().run_in_executor(None, engine, options, policy, seed, version)
+    try:
+        return await asyncio.shield(making)
+    except asyncio.CancelledError:
+        while not making.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait({making})
+        if making.exception() is None:
+            await making.result().close()
+        raise
 
 
 async def tokenizer(
