@@ -1,4 +1,4 @@
-"""Whether vLLM can serve what a rollout asks of it: its package, the model's numbers, and the GPUs."""
+"""Whether vLLM can serve what a rollout or an eval asks of it: its package, numbers, cache and GPUs."""
 
 import importlib.util
 from collections.abc import Iterator
@@ -6,19 +6,20 @@ from collections.abc import Iterator
 from headrace.dataflow.checks.idle import idle
 from headrace.dataflow.language.problems import Path, Problem, listing
 from headrace.dataflow.language.spec import GraphSpec, NodeSpec
+from headrace.dataflow.planning.footprint import BYTES, GIB
 from headrace.services.models.size import size
-from headrace.services.options import PolicyOptions, RolloutOptions, VllmOptions
+from headrace.services.options import EvalOptions, PolicyOptions, RolloutOptions, VllmOptions
 
 CPU_HEADS = (32, 64, 80, 96, 112, 128, 160, 192, 224, 256, 512)
 """Head sizes that vLLM's attention has kernels for on a CPU."""
 
 
 def check_engines(spec: GraphSpec) -> Iterator[Problem]:
-    """Rollouts by vLLM, and its settings where something else generates."""
+    """Answers by vLLM, and its settings where something else generates."""
     served = 0
     for name, node in spec.nodes.items():
         options, path = node.options, ("nodes", name)
-        if not isinstance(options, RolloutOptions):
+        if not isinstance(options, RolloutOptions | EvalOptions):
             continue
         if options.engine != "vllm":
             if options.vllm != VllmOptions():
@@ -31,6 +32,7 @@ def check_engines(spec: GraphSpec) -> Iterator[Problem]:
         yield from _lengths(options, path)
         if node.policy is not None:
             yield from _model(node, spec.policies[node.policy])
+            yield from _cache(options, spec.policies[node.policy], path)
         if spec.runtime == "local" and served > 1:
             yield Problem(
                 path=(*path, "replicas") if options.replicas > 1 else (*path, "engine"),
@@ -53,7 +55,7 @@ def _installed(path: Path) -> Iterator[Problem]:
         )
 
 
-def _gpus(options: RolloutOptions, path: Path) -> Iterator[Problem]:
+def _gpus(options: RolloutOptions | EvalOptions, path: Path) -> Iterator[Problem]:
     asked, there = options.vllm.tensor_parallel, options.gpus
     if asked > 1 and asked > there:
         yield Problem(
@@ -64,7 +66,7 @@ def _gpus(options: RolloutOptions, path: Path) -> Iterator[Problem]:
         )
 
 
-def _lengths(options: RolloutOptions, path: Path) -> Iterator[Problem]:
+def _lengths(options: RolloutOptions | EvalOptions, path: Path) -> Iterator[Problem]:
     longest = options.vllm.max_model_len
     if longest is not None and longest <= options.max_new_tokens:
         yield Problem(
@@ -83,12 +85,6 @@ def _model(node: NodeSpec, policy: PolicyOptions) -> Iterator[Problem]:
             allowed="float32 or bfloat16",
             way_out="leave it out, or use engine: torch",
         )
-    if policy.lora is not None:
-        yield Problem(
-            path=("policies", str(node.policy), "lora"),
-            wrong="a trainer of adapters publishes those alone, and the engine vllm takes whole weights",
-            way_out="use engine: torch, or remove lora to train all weights",
-        )
     known = size(policy.model)
     if known is not None and not node.options.gpus and known.head_size not in CPU_HEADS:
         yield Problem(
@@ -96,4 +92,20 @@ def _model(node: NodeSpec, policy: PolicyOptions) -> Iterator[Problem]:
             wrong=f"'{policy.model}' has heads of size {known.head_size}, vLLM has no such CPU kernel",
             allowed=listing(map(str, CPU_HEADS)),
             way_out="use engine: torch, or another model",
+        )
+
+
+def _cache(options: RolloutOptions | EvalOptions, policy: PolicyOptions, path: Path) -> Iterator[Problem]:
+    """Without a GPU, where the longest prompt and answer is given."""
+    longest, known = options.vllm.max_model_len, size(policy.model)
+    if longest is None or known is None or options.gpus:
+        return
+    needed = longest * known.cached_per_token * BYTES[policy.precision] / GIB
+    if needed > options.vllm.cpu_cache_gib:
+        yield Problem(
+            path=(*path, "vllm", "cpu_cache_gib"),
+            wrong=f"got {options.vllm.cpu_cache_gib:g}, and {longest} tokens of {policy.model!r} take "
+            f"{needed:.2g}",
+            allowed=f"at least {needed:.2g}",
+            way_out="raise it, or lower max_model_len",
         )

@@ -107,8 +107,10 @@ def model_parts(
                 "weights": weights,
                 "activations": _passing(size, options.micro_batch_tokens, load, width, 1),
             }
-        case RolloutOptions() if runs_vllm(options):
-            return {"weights": weights, "cache": int(options.vllm.cpu_cache_gib * GIB)}
+        case RolloutOptions() | EvalOptions() if runs_vllm(options):
+            base = {} if policy.lora is None else {"copies": weights}
+            held = {"weights": weights, "cache": int(options.vllm.cpu_cache_gib * GIB)}
+            return base if options.gpus else base | held
         case RolloutOptions() if load is not None:
             rows = min(options.max_concurrent, load.batch.rows_in_flight)
             prompts = -(-rows // load.batch.smallest_group) * load.prompt_tokens

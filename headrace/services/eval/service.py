@@ -161,5 +161,6 @@ def _generating(options: EvalOptions) -> RolloutOptions:
         max_new_tokens=options.max_new_tokens,
         temperature=options.temperature,
         max_concurrent=options.max_concurrent,
+        vllm=options.vllm,
         fake=options.fake,
     )

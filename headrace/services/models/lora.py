@@ -75,15 +75,21 @@ def merged(model: "PreTrainedModel", tensors: "Mapping[str, torch.Tensor]") -> "
     """The tensors of `model`, which has adapters, as of one without: each adapter added to its layer, under
     the names that the layers had before."""
     config = _config(model)
-    scale, whole = config.lora_alpha / config.r, {}
-    for name, tensor in tensors.items():
-        if is_adapter(name):
-            continue
-        first, second = (tensors.get(name.replace(BASE, factor)) for factor in (FIRST, SECOND))
-        if BASE in name and first is not None and second is not None:
+    base = {name.replace(BASE, "."): tensor for name, tensor in tensors.items() if not is_adapter(name)}
+    return added(base, tensors, scale=config.lora_alpha / config.r)
+
+
+def added(
+    base: "Mapping[str, torch.Tensor]", adapters: "Mapping[str, torch.Tensor]", *, scale: float
+) -> "dict[str, torch.Tensor]":
+    """`base`, the tensors of a model without adapters, with `scale` times each adapter added to its layer, in
+    float64 and rounded once; what is no adapter among `adapters` is passed over."""
+    whole = dict(base)
+    for name, second in adapters.items():
+        if SECOND in name:
+            first, layer = adapters[name.replace(SECOND, FIRST)], name.replace(SECOND, ".")
             change = (second.double() @ first.double()) * scale
-            tensor = (tensor.double() + change).to(tensor.dtype)
-        whole[name.replace(BASE, ".")] = tensor
+            whole[layer] = (base[layer].double() + change).to(base[layer].dtype)
     return whole
 
 

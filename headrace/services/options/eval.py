@@ -7,6 +7,7 @@ from headrace.algorithms.bounds import Count, Positive
 from headrace.services.options.data import Dataset
 from headrace.services.options.placed import STALLED_LEAST_S, Placed
 from headrace.services.options.verifiers import Verifier
+from headrace.services.options.vllm import VllmOptions
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +24,7 @@ class EvalOptions(Placed):
     """Prompts of an evaluation, the same each time."""
     samples_per_prompt: Count = 1
     """Answers to each."""
-    engine: Literal["torch", "fake"] = "torch"
+    engine: Literal["torch", "vllm", "fake"] = "torch"
     """What generates."""
     max_new_tokens: Count = 16
     """Longest answer, in tokens."""
@@ -31,6 +32,8 @@ class EvalOptions(Placed):
     """Sampling temperature."""
     max_concurrent: Count = 256
     """Sequences decoded at once."""
+    vllm: VllmOptions = field(default_factory=VllmOptions)
+    """Settings of the engine vllm."""
     fake: dict[str, Any] = field(default_factory=dict)
     """Script of the fake engine; see `services/rollout/engines/fake.py`."""
 

@@ -136,3 +136,19 @@ def test_each_rank_of_a_trainer_is_a_process_with_all_that_its_first_has() -> No
     found = memory(replace(built, nodes={**built.nodes, "learn": replace(learn, options=options)}))
     assert (found.processes["learn"], alone.processes["learn"]) == (3, 1)
     assert found.replicas["learn"]["ranks"] == 2 * sum(alone.replicas["learn"].values())
+
+
+def test_vllm_with_adapters_keeps_what_they_are_added_to_beside_its_weights_and_its_cache() -> None:
+    """GPUs hold the weights and the cache; the machine's memory then holds neither."""
+    spec = graph(lora={"rank": 4})
+    assert by_vllm(spec) == {"weights": NUMBERS * 4, "copies": NUMBERS * 4, "cache": 1 << 30}
+    assert by_vllm(spec, gpus=1.0) == {"copies": NUMBERS * 4}
+    assert by_vllm(graph(), gpus=1.0) == {}
+
+
+def by_vllm(spec: GraphSpec, **placed: Any) -> dict[str, int]:
+    """What a rollout's replica by vLLM takes beside its process."""
+    node = spec.nodes["answers"]
+    options = replace(node.options, engine="vllm", **placed)
+    parts = memory(replace(spec, nodes={**spec.nodes, "answers": replace(node, options=options)})).replicas
+    return {name: size for name, size in parts["answers"].items() if name != "process"}

@@ -11,10 +11,11 @@ from typing import Any
 
 import torch
 
-from headrace.services.models import ONE_AT_A_TIME
+from headrace.services.models import ONE_AT_A_TIME, load
 from headrace.services.options import PolicyOptions, RolloutOptions
 from headrace.services.rollout.engines.base import Sampling
 from headrace.services.rollout.engines.decode_loop import DecodeLoop
+from headrace.services.rollout.engines.vllm.adapted import Adapted
 from headrace.services.rollout.engines.vllm.adapters import choose
 from headrace.services.rollout.engines.vllm.capabilities import probe
 from headrace.services.rollout.engines.vllm.decoder import VllmDecoder
@@ -39,7 +40,9 @@ def start_decoder(options: RolloutOptions, policy: PolicyOptions, *, seed: int, 
     found = probe()
     weights = choose(found, ranks=options.vllm.tensor_parallel)
     with saved_model(policy.model, dtype=policy.precision, seed=seed) as saved:
-        shape = ModelShape(saved.folder, dtype=policy.precision, longest=options.vllm.max_model_len)
+        shape = ModelShape(
+            saved.folder, dtype=policy.precision, longest=options.vllm.max_model_len, lora=policy.lora
+        )
         sampling = Sampling(
             temperature=options.temperature,
             max_new_tokens=options.max_new_tokens,
@@ -50,7 +53,13 @@ def start_decoder(options: RolloutOptions, policy: PolicyOptions, *, seed: int, 
         )
         with ONE_AT_A_TIME:
             llm = InProcess(fields | weights.engine_fields(), weights, found)
-    return VllmDecoder(llm, shape, sampling, max_concurrent=options.max_concurrent, version=version)
+    served = shape if policy.lora is None else Adapted(shape, base_weights(policy, seed=seed), policy.lora)
+    return VllmDecoder(llm, served, sampling, max_concurrent=options.max_concurrent, version=version)
+
+
+def base_weights(policy: PolicyOptions, *, seed: int) -> dict[str, torch.Tensor]:
+    """What adapters are added to, in the memory of this process."""
+    return dict(load(policy.model, dtype=policy.precision, seed=seed).model.state_dict())
 
 
 def engine_fields(

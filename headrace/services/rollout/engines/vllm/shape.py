@@ -9,13 +9,18 @@ from transformers import AutoConfig, AutoModelForCausalLM
 
 from headrace.services.models import ONE_AT_A_TIME
 from headrace.services.models.in_place import check_weights
+from headrace.services.models.lora import attach
+from headrace.services.options import LoraOptions
 
 
 class ModelShape:
     """A model of the Hugging Face class without its numbers: names, shapes, types and ties."""
 
-    def __init__(self, folder: Path, *, dtype: str, longest: int | None) -> None:
-        """`longest`: tokens of a prompt and its answer together; None: as many as the model has positions."""
+    def __init__(
+        self, folder: Path, *, dtype: str, longest: int | None, lora: LoraOptions | None = None
+    ) -> None:
+        """`longest`: tokens of a prompt and its answer together; None: as many as the model has positions.
+        `lora`: of a policy whose adapters alone are published, which are then what `check` asks for."""
         config = AutoConfig.from_pretrained(folder, local_files_only=True)
         with ONE_AT_A_TIME, torch.device("meta"):
             self._model = AutoModelForCausalLM.from_config(config, dtype=getattr(torch, dtype))
@@ -26,6 +31,8 @@ class ModelShape:
         firsts: dict[int, str] = {}
         held = self._model.state_dict(keep_vars=True)
         self._first_name = {name: firsts.setdefault(id(tensor), name) for name, tensor in held.items()}
+        if lora is not None:
+            attach(self._model, lora, seed=0)
 
     def check(self, weights: Mapping[str, Any]) -> None:
         """Raises ValueError naming what is missing, unexpected or misshapen; of tied names one is enough."""
