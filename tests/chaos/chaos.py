@@ -10,6 +10,7 @@ where a run did not end as it must.
 
 import argparse
 import json
+import random
 import statistics
 import sys
 import tempfile
@@ -18,8 +19,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.chaos.disturbed import Course, course, restarted
-from tests.chaos.plan import IN_ONE_PROCESS, TARGETS, plan
+from tests.chaos.disturbed import Course, course, restarted, retaken
+from tests.chaos.plan import IN_ONE_PROCESS, TARGETS, Disturbance, plan
 from tests.chaos.task import graph, trained
 
 
@@ -33,6 +34,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--runtime", choices=["ray", "local"], default="ray")
     parser.add_argument("--stalled-s", type=float, default=8.0, help="until a replica counts as wedged")
     parser.add_argument("--restarts", type=int, default=3, help="full restarts, for comparison")
+    parser.add_argument("--trainer-kills", type=int, default=20, help="runs at staleness 0 with one each")
     parser.add_argument("--output", type=Path, help="folder of the runs; default: a temporary one")
     return parser.parse_args()
 
@@ -54,12 +56,39 @@ def main() -> int:
         told = ", ".join(f"{each.kind} {each.target} after {each.after_step}" for each in planned)
         wrong = "".join(f"; WRONG: {each}" for each in found.wrong)
         print(f"seed {seed}: {told}: {found.lost_s:.1f} s lost{wrong}", flush=True)
+    killed = trainer_killed(args, folder, due) if args.runtime == "ray" else []
     restarts = [
         restarted(file, folder / f"restart-{index}", after_step=args.steps // 2)[0]
         for index in range(args.restarts)
     ]
-    print(json.dumps(report(courses[1:], undisturbed, restarts)))
-    return int(any(each.wrong for each in courses))
+    retaken_steps = sum(retaken(folder / f"killed-{seed}") for seed in range(len(killed)))
+    told = report(courses[1:], undisturbed, restarts)
+    print(
+        json.dumps(
+            {
+                **told,
+                "trainer_kills": len(killed),
+                "steps_taken_again": retaken_steps,
+                "wrong": [*told["wrong"], *(wrong for each in killed for wrong in each.wrong)],
+            }
+        )
+    )
+    return int(any(each.wrong for each in (*courses, *killed)))
+
+
+def trainer_killed(args: argparse.Namespace, folder: Path, due: Sequence[int]) -> list[Course]:
+    """Runs at staleness 0 whose trainer is killed at a step that is drawn: what it takes again it takes to
+    the same bits."""
+    file = folder / "synchronous.yaml"
+    file.write_text(graph(steps=args.steps, runtime="ray", stalled_s=args.stalled_s, staleness=0))
+    found: list[Course] = []
+    for seed in range(args.trainer_kills):
+        after = random.Random(seed).randint(1, args.steps - 2)
+        planned = [Disturbance(after_step=after, target="learn/0", kind="kill")]
+        found.append(course(file, folder / f"killed-{seed}", planned, steps=args.steps, due=due))
+        wrong = "".join(f"; WRONG: {each}" for each in found[-1].wrong)
+        print(f"trainer killed after {after}{wrong}", flush=True)
+    return found
 
 
 def report(courses: Sequence[Course], undisturbed: Course, restarts: Sequence[float]) -> dict[str, Any]:

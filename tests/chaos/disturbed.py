@@ -5,6 +5,7 @@ import os
 import statistics
 import threading
 import uuid
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -95,10 +96,30 @@ def wrongs(directory: Path, *, steps: int, due: Sequence[int] | None) -> list[st
         "dropped": {},
     }
     found = [f"{name} {table[name]}, not {value}" for name, value in expected.items() if table[name] != value]
+    found += [f"step {step} was taken again and came out otherwise" for step in differing(directory)]
+    found += ["a new timeline began" for each in events if each["event"] == "new_timeline"]
     committed = trained(directory)
     if due is not None and committed != list(due):
         found.append(f"{len(committed)} rows committed are not the {len(due)} of the undisturbed run")
     return found
+
+
+def differing(directory: Path) -> list[int]:
+    """Steps that were taken more than once, and not each time to the same gradient."""
+    return sorted(step for step, norms in _norms(directory).items() if len(set(norms)) > 1)
+
+
+def retaken(directory: Path) -> int:
+    """Steps that were taken more than once."""
+    return sum(len(norms) > 1 for norms in _norms(directory).values())
+
+
+def _norms(directory: Path) -> dict[int, list[float]]:
+    norms: dict[int, list[float]] = defaultdict(list)
+    for each in read_jsonl(directory / "metrics.jsonl").records:
+        if "step" in each:
+            norms[each["step"]].append(each["actor/grad_norm"])
+    return norms
 
 
 def lost_s(directory: Path) -> float:

@@ -16,7 +16,7 @@ DUE = sorted(group << 16 | sample for group in range(STEPS * PROMPTS) for sample
 @pytest.mark.slow
 def test_a_run_in_which_several_things_go_wrong_ends_as_the_undisturbed_one_does(tmp_path: Path) -> None:
     file = tmp_path / "chaos.yaml"
-    file.write_text(graph(steps=STEPS, runtime="local", stalled_s=2.0))
+    file.write_text(graph(steps=STEPS, runtime="local", stalled_s=2.0, watched=("answers",)))
     planned = [
         Disturbance(after_step=1, target="answers/0", kind="hang"),
         Disturbance(after_step=2, target="scores/0", kind="error"),

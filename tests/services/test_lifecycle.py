@@ -1,6 +1,8 @@
 """The states of a replica."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from headrace.services.errors import LifecycleError
 from headrace.services.lifecycle import EDGES, Lifecycle, State
@@ -43,3 +45,20 @@ def test_staying_put_is_no_change() -> None:
     life, changes = lifecycle()
     life.to(State.STARTING)
     assert changes == []
+
+
+@given(asked=st.lists(st.sampled_from(State), max_size=20))
+def test_whatever_is_asked_a_replica_that_failed_or_stopped_stays_so_and_was_loading_before_it_was_ready(
+    asked: list[State],
+) -> None:
+    life, changes = lifecycle()
+    for state in asked:
+        before = life.state
+        try:
+            life.to(state)
+        except LifecycleError:
+            assert life.state is before
+    told = [new for _, new, _ in changes]
+    ends = [place for place, state in enumerate(told) if state in (State.FAILED, State.STOPPED)]
+    assert ends in ([], [len(told) - 1])
+    assert "ready" not in told or told[told.index("ready") - 1] == "loading"
