@@ -15,6 +15,7 @@ from headrace.dataflow.checks.figures import check_figures
 from headrace.dataflow.checks.gpus import check_builds, check_gpus
 from headrace.dataflow.checks.own import check_declared
 from headrace.dataflow.checks.parallel import check_parallel
+from headrace.dataflow.checks.placement import check_nodes, check_placement
 from headrace.dataflow.checks.resources import check_resources, check_runtime
 from headrace.dataflow.checks.rows import check_rows
 from headrace.dataflow.checks.scorers import check_scorers
@@ -24,7 +25,8 @@ from headrace.dataflow.checks.training import check_training
 from headrace.dataflow.language.problems import Problem, errors
 from headrace.dataflow.language.spec import GraphSpec
 from headrace.dataflow.language.tree import from_tree, to_tree
-from headrace.dataflow.planning.cluster import Cluster, this_machine
+from headrace.dataflow.planning.cluster import Cluster
+from headrace.dataflow.planning.ray_cluster import cluster_of
 
 
 def check(spec: GraphSpec, *, cluster: Cluster | None = None) -> list[Problem]:
@@ -48,16 +50,19 @@ def check(spec: GraphSpec, *, cluster: Cluster | None = None) -> list[Problem]:
     problems += check_gpus(spec)
     problems += check_deterministic(spec)
     problems += check_runtime(spec)
+    problems += check_placement(spec)
     problems += check_outside(spec)
     if cluster is not None:
         problems += check_resources(spec, cluster)
         problems += check_builds(spec, cluster)
+        problems += check_nodes(spec, cluster)
     return problems
 
 
 def check_here(spec: GraphSpec) -> list[Problem]:
-    """As `check`, against this machine's resources unless the graph names a cluster to run on."""
-    return check(spec, cluster=this_machine() if spec.ray_address is None else None)
+    """As `check`, against the resources of this machine, or of the cluster that the graph names."""
+    cluster, unknown = cluster_of(spec)
+    return [*check(spec, cluster=None if unknown else cluster), *unknown]
 
 
 def check_structure(spec: GraphSpec) -> list[Problem]:

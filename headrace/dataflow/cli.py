@@ -129,10 +129,10 @@ def check(target: Target, overrides: Overrides = None) -> None:
 def plan(target: Target, overrides: Overrides = None, as_json: AsJson = False) -> None:
     """Say what would run where, the arithmetic of a step and the learning rates."""
     document = _checked(target, overrides)
-    from headrace.dataflow.planning.cluster import this_machine
     from headrace.dataflow.planning.plan import plan as make_plan
+    from headrace.dataflow.planning.ray_cluster import cluster_of
 
-    made = make_plan(document.spec, this_machine())
+    made = make_plan(document.spec, cluster_of(document.spec)[0])
     if as_json:
         typer.echo(json.dumps(made.to_json(), indent=2))
         return

@@ -7,7 +7,7 @@ writes, acknowledges, hands back and reports. Services never call each other: th
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from headrace.services.options import PolicyOptions, TransformOptions
 from headrace.services.pulse import Pulse
 from headrace.transferqueue import Client, Rows
 from headrace.transferqueue.schema import Origin
+
+if TYPE_CHECKING:
+    from headrace.services.weights.peers import Peers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +104,17 @@ class Context:
     """Where the service says what it is at, for whoever watches over it."""
     faults: Faults = field(default_factory=Faults, repr=False)
     """What is to go wrong, as a drill."""
+    peers: "Peers | None" = None
+    """Where versions come from that are made on other machines; None: all are made on this one."""
+
+    async def bring(self, policy: str, version: int, checksum: str) -> int:
+        """Has this machine's store hold a published version; returns the bytes that came over the line.
+
+        Raises WeightsGone where it was retired, WeightsError where who has it is silent.
+        """
+        if self.peers is None:
+            return 0
+        return (await self.peers.bring(policy, version, checksum)).moved_bytes
 
     @property
     def log_file(self) -> Path:

@@ -6,7 +6,7 @@ The same for every runtime: a process of its own under Ray, a task of the driver
 import asyncio
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
@@ -29,7 +29,9 @@ from headrace.services.options import PolicyOptions, TransformOptions
 from headrace.services.pulse import LOADING, Beat, Pulse
 from headrace.services.replica import Replica
 from headrace.services.report import QueueReport
+from headrace.services.site import Site
 from headrace.services.weights import WeightStore
+from headrace.services.weights.peers import Peers
 from headrace.transferqueue import Client, WaitTimeout
 
 FINAL = (TrainingError, WaitTimeout)
@@ -62,6 +64,7 @@ class Assignment:
     resume: Path | None = None
     avoid: str = ""
     """Node of the cluster where it is not to be, if another has room."""
+    site: Site = field(default_factory=Site)
 
     @property
     def replica(self) -> str:
@@ -77,6 +80,7 @@ class Hosted:
 
     def __init__(self, assignment: Assignment, *, zmq_context: Any = None) -> None:
         self._assignment = assignment
+        self._weights = WeightStore(assignment.shared_dir / "weights")
         self._zmq_context = zmq_context
         self._replica: Replica | None = None
         self._task: asyncio.Task[None] | None = None
@@ -135,9 +139,12 @@ class Hosted:
                     holder=a.replica,
                     timeout_s=a.queue_timeout_s,
                     context=self._zmq_context,
+                    node=a.site.node,
+                    keys=a.site.keys,
                 )
-                async with client, QueueReport(client, a.replica) as report:
-                    await self._serve(_context(a, client, report, self._pulse, self._faults))
+                with _peers(a.site, self._weights) as peers:
+                    async with client, QueueReport(client, a.replica) as report:
+                        await self._serve(_context(a, client, report, self._pulse, self._faults, peers))
             except Exception as error:
                 cause = first_error(error)
                 log.error("%s gave up", a.replica, exc_info=cause)
@@ -146,8 +153,7 @@ class Hosted:
     async def _serve(self, context: Context) -> None:
         service = find(kind_of(self._assignment.kind).serves, key="kind", what="Class")()
         if hasattr(service, "process"):
-            weights = WeightStore(context.shared_dir / "weights")
-            self._replica = Replica(cast(Service, service), context, weights)
+            self._replica = Replica(cast(Service, service), context, self._weights)
             await self._replica.run()
         else:
             self._leading = cast(Loop, service)
@@ -155,7 +161,7 @@ class Hosted:
 
 
 def _kind(cause: Exception) -> type[ReplicaFailed]:
-    if isinstance(cause, WeightsError):
+    if isinstance(cause, WeightsError) or isinstance(cause.__cause__, WeightsError):
         return WeightsRefused
     return NoWayOn if isinstance(cause, FINAL) else ReplicaFailed
 
@@ -176,7 +182,24 @@ async def _lead(service: Loop, context: Context) -> None:
     lifecycle.to(State.STOPPED)
 
 
-def _context(a: Assignment, client: Client, report: QueueReport, pulse: Pulse, faults: Faults) -> Context:
+@contextmanager
+def _peers(site: Site, store: WeightStore) -> Iterator[Peers | None]:
+    """Those that a machine of several gets versions from."""
+    if site.peers is None:
+        yield None
+        return
+    with closing(Peers(store, site.peers, keys=site.keys)) as peers:
+        yield peers
+
+
+def _context(
+    a: Assignment,
+    client: Client,
+    report: QueueReport,
+    pulse: Pulse,
+    faults: Faults,
+    peers: Peers | None,
+) -> Context:
     return Context(
         run=a.run,
         run_dir=a.run_dir,
@@ -197,6 +220,7 @@ def _context(a: Assignment, client: Client, report: QueueReport, pulse: Pulse, f
         report=report,
         pulse=pulse,
         faults=faults,
+        peers=peers,
     )
 
 

@@ -262,6 +262,7 @@ class Replica:
         loading = self._pulse.working(f"load version {version} of {policy}")
         with self.clock.during("idle_wait_weights"), loading:
             started = now()
+            moved_bytes = await self._context.bring(policy, version, publication.checksum)
             weights = await asyncio.to_thread(self._weights.take, policy, version, publication.checksum)
             await service.load(version, weights)
         self._context.report.metrics(
@@ -269,6 +270,7 @@ class Replica:
                 "sync/seconds": now() - started,
                 "sync/failures": float(self._weights_gone),
                 "sync/bytes": float(sum(w.nbytes for w in weights.values())),
+                "sync/moved_bytes": float(moved_bytes),
                 "sync/version_confirmed": float(service.version),
             }
         )

@@ -25,9 +25,17 @@ def check_runtime(spec: GraphSpec) -> Iterator[Problem]:
                 way_out="remove it",
             )
         yield from _on_failure(spec, name, node.options)
-        if spec.runtime == "local" and node.options.cpus:
+        reserved = [key for key in ("cpus", "resources", "placement") if getattr(node.options, key)]
+        if spec.runtime == "local" and reserved:
             why = "the local runtime reserves nothing"
-            yield idle(("nodes", name, "cpus"), why, "remove it, or set runtime: ray")
+            yield idle(("nodes", name, reserved[0]), why, "remove it, or set runtime: ray")
+    if spec.ray_address is not None and spec.ray_address.startswith("ray://"):
+        yield Problem(
+            path=("ray_address",),
+            wrong="got ray://, and the launcher keeps rows in the memory of a node of the cluster",
+            allowed="auto, or HOST:PORT",
+            way_out="run on a node of it with auto, or send the command: ray job submit -- headrace run ...",
+        )
     if spec.runtime == "local" and spec.ray_address is not None:
         yield Problem(
             path=("ray_address",),

@@ -1,6 +1,7 @@
 """What there is to run on: cores, memory and GPUs, counted without torch or ray."""
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +18,8 @@ class Cluster:
     """Cores of the machine (of the smallest one, in a cluster of several)."""
     memory_bytes: int | None = None
     """Memory of the machine that runs everything; None: not known, or spread over several."""
+    nodes: tuple[Mapping[str, float], ...] = ()
+    """Of a Ray cluster, by Ray's names of resources; (): this machine alone."""
 
 
 def this_machine() -> Cluster:

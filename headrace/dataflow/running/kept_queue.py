@@ -11,8 +11,11 @@ there, and what was in flight is asked once more by them.
 
 import asyncio
 import time
+from pathlib import Path
 from typing import Self
 
+from headrace.dataflow.language.spec import GraphSpec
+from headrace.dataflow.record.rundir import RunDirError
 from headrace.dataflow.record.telemetry import QUEUE_STARTED
 from headrace.dataflow.running.runtimes.base import Handle, QueuePlace, ReplicaDied, Runtime
 from headrace.dataflow.running.supervisor import STEADY_AFTER_S, STOP_TIMEOUT_S, backoff_s
@@ -23,6 +26,26 @@ SILENCE_S = 10.0
 """After which clients of a queue in memory give it up: it will not come back."""
 RETURN_S = 60.0
 """For which clients of a queue on disk wait for it to come back."""
+
+
+NODES = "nodes"
+"""Of a queue on disk: the folder with one for each node of a cluster that rows lie with."""
+
+
+def require_rows(spec: GraphSpec, directory: Path) -> None:
+    """Raises RunDirError where a launch could not have the rows that an earlier one left in `directory`."""
+    if not directory.exists():
+        return
+    if not spec.queue.durable:
+        raise RunDirError(
+            f"this run's rows are on disk in {directory}: go on with queue.durability=disk, or remove that "
+            "folder to give them up"
+        )
+    if (directory / NODES).is_dir() and spec.ray_address is None:
+        raise RunDirError(
+            f"rows of this run lie with nodes of a cluster, in {directory / NODES}: go on with "
+            "ray_address=auto on a node of one"
+        )
 
 
 class KeptQueue:

@@ -25,9 +25,9 @@ from headrace.dataflow.control.server import serving
 from headrace.dataflow.language.parse import to_yaml
 from headrace.dataflow.language.rooted import rooted
 from headrace.dataflow.language.spec import GraphSpec
-from headrace.dataflow.planning.cluster import this_machine
 from headrace.dataflow.planning.plan import Plan, plan
 from headrace.dataflow.planning.precision import settled
+from headrace.dataflow.planning.ray_cluster import cluster_of
 from headrace.dataflow.planning.topology import leased_table, trainer_on
 from headrace.dataflow.record.board import Board
 from headrace.dataflow.record.history import History
@@ -40,7 +40,7 @@ from headrace.dataflow.running.assignments import Places, Start, assignments
 from headrace.dataflow.running.drills import Drills
 from headrace.dataflow.running.interrupts import Interrupts
 from headrace.dataflow.running.kept import Kept
-from headrace.dataflow.running.kept_queue import KeptQueue
+from headrace.dataflow.running.kept_queue import KeptQueue, require_rows
 from headrace.dataflow.running.live import Live
 from headrace.dataflow.running.locks import Held, held
 from headrace.dataflow.running.needs import AWAITED, NEEDLESS, Needs
@@ -88,11 +88,7 @@ def launch(spec: GraphSpec, *, output: Path | None = None, resume: Path | None =
     the directory cannot be used or another launch is using it.
     """
     run = RunDir.create(spec.name, output) if resume is None else RunDir.open(resume)
-    if run.queue.exists() and not spec.queue.durable:
-        raise RunDirError(
-            f"this run's rows are on disk in {run.queue}: go on with queue.durability=disk, or remove that "
-            "folder to give them up"
-        )
+    require_rows(spec, run.queue)
     try:
         with held(run.path):
             outcome = _record(rooted(spec, Path.cwd()), run)
@@ -108,7 +104,7 @@ def launch(spec: GraphSpec, *, output: Path | None = None, resume: Path | None =
 def _record(spec: GraphSpec, run: RunDir) -> Outcome:
     """Runs a graph and leaves everything about it in the run directory."""
     spec = settled(spec)
-    planned = plan(spec, this_machine())
+    planned = plan(spec, cluster_of(spec)[0])
     run.graph.write_text(to_yaml(spec, resolved=True))
     run.plan.write_text(json.dumps(planned.to_json(), indent=1))
     speakers = Speakers.of(spec)
@@ -143,10 +139,14 @@ async def _run(spec: GraphSpec, planned: Plan, run: RunDir, telemetry: Telemetry
 async def _up(launch: "Launch") -> Outcome:
     with owned_folder(root()) as shared:
         async with (
-            _opened(launch.runtime()) as runtime,
+            _opened(launch.runtime(shared)) as runtime,
             launch.queue(runtime, shared) as queue,
             await Client.connect(
-                queue.address, holder="launch", timeout_s=queue.timeout_s, context=runtime.zmq_context
+                queue.address,
+                holder="launch",
+                timeout_s=queue.timeout_s,
+                context=runtime.zmq_context,
+                keys=runtime.keys,
             ) as client,
             _observed(client, launch.telemetry) as observing,
         ):
@@ -195,15 +195,18 @@ class Launch:
         self._report = report
         self._interrupts = interrupts
 
-    def runtime(self) -> Runtime:
+    def runtime(self, shared: Path) -> Runtime:
         if self._spec.runtime == "local":
             from headrace.dataflow.running.runtimes.local import LocalRuntime
 
             return LocalRuntime()
-        from headrace.dataflow.running.runtimes.ray import RayRuntime
+        from headrace.dataflow.running.runtimes.ray import Existing, RayRuntime
 
+        address, existing = self._spec.ray_address, None
+        if address is not None:
+            existing = Existing(address=address, shared=shared, report=self._report)
         cluster = self._planned.cluster
-        return RayRuntime(address=self._spec.ray_address, cpus=cluster.cores, gpus=int(cluster.gpus))
+        return RayRuntime(existing=existing, cpus=cluster.cores, gpus=int(cluster.gpus))
 
     def queue(self, runtime: Runtime, shared: Path) -> KeptQueue:
         options = self._spec.queue

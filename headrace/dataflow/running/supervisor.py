@@ -213,7 +213,8 @@ class Supervisor:
         handle = await self._runtime.start(assignment)
         self._handles[assignment.replica] = handle
         self._nodes[assignment.replica] = handle.node
-        self._report.event("started", replica=assignment.replica, pid=handle.pid, restarts=restarts)
+        told = {"pid": handle.pid, "restarts": restarts, **({"ray_node": handle.node} if handle.node else {})}
+        self._report.event("started", replica=assignment.replica, **told)
         try:
             await lived(handle, assignment.replica, _limits(assignment))
         finally:

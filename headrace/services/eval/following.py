@@ -47,6 +47,7 @@ class Following:
             if wanted is None or version < wanted:
                 continue
             try:
+                await self._context.bring(publication.policy, version, publication.checksum)
                 self._published.keep(publication.policy, version, self._kept)
             except WeightsGone as error:
                 gone = str(error)

@@ -1,6 +1,6 @@
 """Keys of every node that is a service."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from headrace.algorithms.bounds import Count, NonNegative, Positive
@@ -25,6 +25,11 @@ class Placed:
     gpus: NonNegative = 0.0
     """GPUs reserved for a replica on the cluster, below 1 a share of one; its model runs there. 0: on the
     CPU."""
+    resources: dict[str, Positive] = field(default_factory=dict)
+    """Resources of the cluster's own, by name, reserved for a replica, as {big_memory: 1}."""
+    placement: Literal["pack", "spread"] | None = None
+    """Reserve for all replicas at once, on as few nodes of the cluster as can be, or on as many; null: each
+    where there is room."""
     on_failure: Literal["restart", "replace", "degrade", "stop"] = "restart"
     """What follows when a replica fails: it is started again after a pause, at most max_restarts times in a
     row; or so on another node of the cluster; or the others go on without it, and the last one is started

@@ -84,12 +84,14 @@ class Folder:
         return self.view(file)
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
-        """Raises WeightsError where another process writes to the folder."""
+    def alone(self, *, wait: bool = False) -> Iterator[None]:
+        """Raises WeightsError where another process writes to the folder, or waits for it to end."""
         self._path.mkdir(parents=True, exist_ok=True)
         folder = os.open(self._path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            if not _locked(folder, fcntl.LOCK_EX):
+            if wait:
+                fcntl.flock(folder, fcntl.LOCK_EX)
+            elif not _locked(folder, fcntl.LOCK_EX):
                 raise WeightsError(
                     f"another process writes weights to {self._path}; a policy's folder has one writer at a "
                     "time: give each its own"

@@ -21,7 +21,7 @@ from headrace.services.errors import WeightsError, WeightsGone
 from headrace.services.weights.folder import Writing
 from headrace.services.weights.layout import BUCKET_BYTES, Header, Layout, checksum_of, parse
 from headrace.services.weights.store import WeightStore
-from headrace.services.weights.transfer import NOTHING, Base, Pulled, Transfer
+from headrace.services.weights.transfer import NOTHING, NOTHING_MOVED, Base, Pulled, Transfer
 from headrace.transferqueue.errors import PayloadError
 from headrace.transferqueue.link.asking import Line
 
@@ -51,12 +51,12 @@ class WeightMirror:
     async def pull(self, policy: str, version: int, published: str) -> Pulled:
         """Has the store hold a version, of the checksum that was published.
 
-        Raises WeightsGone where the server has it no more, WeightsError where it sends something else or is
-        silent, or where another process fills the store.
+        Waits for another process that fills the store, which may leave nothing to be done. Raises WeightsGone
+        where the server has it no more, WeightsError where it sends something else or is silent.
         """
         async with self._one_at_a_time:
-            if self._has(policy, version, published):
-                return Pulled(moved_bytes=0, buckets=0, sparse=0, at_hand=0)
+            if self._store.has(policy, version, published):
+                return NOTHING_MOVED
             first = await self._ask(policy, version, published)
             if (found := checksum_of(first)) != published:
                 raise WeightsError(f"{self.address} sent a header of xxh3 {found[:12]}, not {published[:12]}")
@@ -69,7 +69,9 @@ class WeightMirror:
             return await self._ask(policy, version, checksum_of(first), index, base.version, base.checksum)
 
         with ExitStack() as stack:
-            writing = await _entered(stack, self._store.receiving(policy, header.layout))
+            writing = await _entered(stack, self._store.receiving(policy, header.layout, wait=True))
+            if self._store.has(policy, version, checksum_of(first)):
+                return NOTHING_MOVED
             base = self._base(policy, header.layout)
             pulled = await Transfer(header, writing.array[len(first) :], base, ask).run()
             writing.array[: len(first)] = np.frombuffer(first, np.uint8)
@@ -88,13 +90,6 @@ class WeightMirror:
                 f"the weight server at {self.address} has been silent for {self._timeout_s:g} s: "
                 "is it running?"
             ) from None
-
-    def _has(self, policy: str, version: int, published: str) -> bool:
-        try:
-            with self._store.opened(policy, version, published):
-                return True
-        except WeightsError:
-            return False
 
     def _base(self, policy: str, layout: Layout) -> Base:
         """The newest version of that layout which is here."""

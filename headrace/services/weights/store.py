@@ -87,6 +87,14 @@ class WeightStore:
         """
         return dict(self.take(policy, version, checksum))
 
+    def has(self, policy: str, version: int, checksum: str) -> bool:
+        """Whether the version of that checksum is here; its bytes are not looked at."""
+        try:
+            with self.opened(policy, version, checksum):
+                return True
+        except WeightsError:
+            return False
+
     @contextmanager
     def opened(self, policy: str, version: int, checksum: str | None = None) -> Iterator[Opened]:
         """A version whose header is the one published, or None: whatever was; its data are to be verified.
@@ -123,10 +131,10 @@ class WeightStore:
         return self._folders.setdefault(policy, Folder(self._directory / policy))
 
     @contextmanager
-    def receiving(self, policy: str, layout: Layout) -> Iterator[Writing]:
-        """A file to be filled from elsewhere, header included."""
+    def receiving(self, policy: str, layout: Layout, *, wait: bool = False) -> Iterator[Writing]:
+        """A file to be filled, header included; `wait`: once another process is done with the folder."""
         folder = self.folder(policy)
-        with folder.alone(), folder.writing(header_size(layout) + layout.size) as writing:
+        with folder.alone(wait=wait), folder.writing(header_size(layout) + layout.size) as writing:
             yield writing
 
     def retire(self, policy: str, *, newest: int) -> None:

@@ -34,6 +34,10 @@ class Pulled:
     """Of which nothing came: as in the version before, or left by a pull that was cut off."""
 
 
+NOTHING_MOVED = Pulled(moved_bytes=0, buckets=0, sparse=0, at_hand=0)
+"""The version was there."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Base:
     """A version that is here, to make another of the same layout from."""

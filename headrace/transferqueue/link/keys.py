@@ -8,6 +8,7 @@ each connection.
 
 import os
 import stat
+from collections.abc import Mapping
 from pathlib import Path
 
 import zmq
@@ -26,6 +27,19 @@ def make_keys(directory: Path) -> None:
     public, secret = zmq.curve_keypair()
     _write(directory / _CLIENT, public)
     _write(directory / _SERVER, secret)
+
+
+def read_keys(directory: Path) -> dict[str, bytes]:
+    """Both, by the names of their files, for `copy_keys` on another node. Raises as `server_options`."""
+    return {name: _read(directory / name) for name in (_SERVER, _CLIENT)}
+
+
+def copy_keys(keys: Mapping[str, bytes], directory: Path) -> None:
+    """Leaves a run's keys in a folder of this node, where they are not there yet."""
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for name in (_CLIENT, _SERVER):
+        if not (directory / name).exists():
+            _write(directory / name, keys[name])
 
 
 def server_options(directory: Path) -> dict[int, int | bytes]:

@@ -163,7 +163,7 @@ def test_a_node_type_without_a_fault_is_like_any_other() -> None:
             "Keyed",
             ", leters: xyz",
             ".leters: a types.py:Keyed has no key 'leters' (allowed: kind, inputs, replicas, threads, cpus, "
-            "gpus, letters); did you mean 'letters'?",
+            "gpus, resources, placement, on_failure, stalled_after_s, letters); did you mean 'letters'?",
         ),
         (
             "Untyped",

@@ -286,6 +286,16 @@ def test_a_run_whose_rows_are_on_disk_is_not_gone_on_with_past_them(
         launched(resume=True)
 
 
+def test_rows_that_lie_with_nodes_of_a_cluster_are_not_gone_on_without(
+    tmp_path: Path, launched: Launched
+) -> None:
+    disk = "queue.durability=disk"
+    assert launched(disk, "steps=1") == 0
+    (tmp_path / "run" / "queue" / "nodes" / "b-1").mkdir(parents=True)
+    with pytest.raises(RunDirError, match=r"rows of this run lie with nodes of a cluster, in .*/queue/nodes"):
+        launched(disk, resume=True)
+
+
 def checkpoint(tmp_path: Path) -> Path:
     found = newest(RunDir.open(tmp_path / "run").checkpoints).checkpoint
     assert found is not None

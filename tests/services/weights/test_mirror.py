@@ -133,10 +133,10 @@ async def test_a_pull_that_is_cancelled_as_it_begins_leaves_the_folder_to_the_ne
 
         class Slow(WeightStore):
             @contextmanager
-            def receiving(self, policy: str, layout: Layout) -> Iterator[Writing]:
+            def receiving(self, policy: str, layout: Layout, *, wait: bool = False) -> Iterator[Writing]:
                 entered.set()
                 go.wait(60)
-                with super().receiving(policy, layout) as writing:
+                with super().receiving(policy, layout, wait=wait) as writing:
                     yield writing
 
         mirror = WeightMirror(Slow(tmp_path / "here"), two.mirror.address, timeout_s=60)

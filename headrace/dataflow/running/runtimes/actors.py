@@ -14,6 +14,8 @@ from headrace.services.pulse import Beat
 from headrace.transferqueue import Controller
 from headrace.transferqueue.solitude import quiet_collector
 
+LOOPBACK = "tcp://127.0.0.1:*"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
@@ -24,21 +26,34 @@ class Place:
     """Ray's id of it."""
 
 
-def here() -> Place:
-    return Place(pid=os.getpid(), node=ray.get_runtime_context().get_node_id())
+class Process:
+    """An actor whose output goes to its own file."""
+
+    def __init__(self, log_file: Path) -> None:
+        log_file.parent.mkdir(parents=True, exist_ok=True)
+        file = os.open(log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        os.dup2(file, sys.stdout.fileno())
+        os.dup2(file, sys.stderr.fileno())
+        os.close(file)
+
+    async def place(self) -> Place:
+        return Place(pid=os.getpid(), node=ray.get_runtime_context().get_node_id())
 
 
-class ReplicaActor:
+class ReplicaActor(Process):
     """A process with one replica in it."""
 
-    def __init__(self, assignment: Assignment, working_dir: Path | None) -> None:
+    _hosted: Hosted
+
+    def __init__(self, log_file: Path, working_dir: Path | None) -> None:
         """`working_dir`: the launcher's, from which a user's modules are imported; None: stay where it is."""
-        _log_to(assignment.log_file)
+        super().__init__(log_file)
         if working_dir is not None:
             os.chdir(working_dir)
-        self._hosted = Hosted(assignment)
 
-    async def run(self) -> None:
+    async def run(self, assignment: Assignment) -> None:
+        """Asked for before the others."""
+        self._hosted = Hosted(assignment)
         await self._hosted.run()
 
     async def drain(self) -> None:
@@ -56,16 +71,19 @@ class ReplicaActor:
     async def rewrite_weights(self) -> None:
         await self._hosted.rewrite_weights()
 
-    def place(self) -> Place:
-        return here()
 
-
-class QueueActor:
+class QueueActor(Process):
     """The process of the queue's controller."""
 
-    def __init__(self, place: QueuePlace) -> None:
-        _log_to(place.log_file)
-        self._controller = Controller(place.directory, **asdict(place.options))
+    def __init__(self, place: QueuePlace, keys: Path | None) -> None:
+        """`keys`: of a run on several nodes."""
+        super().__init__(place.log_file)
+        self._controller = Controller(
+            place.directory,
+            LOOPBACK if keys is None else own_address(),
+            keys=keys,
+            **asdict(place.options),
+        )
 
     async def open(self) -> str:
         await self._controller.start()
@@ -78,14 +96,7 @@ class QueueActor:
     async def stop(self) -> None:
         await self._controller.close()
 
-    def place(self) -> Place:
-        return here()
 
-
-def _log_to(path: Path) -> None:
-    """Sends everything that this process prints to its own file."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-    os.dup2(file, sys.stdout.fileno())
-    os.dup2(file, sys.stderr.fileno())
-    os.close(file)
+def own_address() -> str:
+    """Any free port of this node, where the others of the cluster reach it."""
+    return f"tcp://{ray.util.get_node_ip_address()}:*"

@@ -81,6 +81,11 @@ class Runtime(Protocol):
     zmq_context: Any
     """What clients in the launcher's process connect through; None: a context of their own."""
 
+    @property
+    def keys(self) -> Path | None:
+        """Folder of the keys that clients of the queue need; None: it is on this machine alone."""
+        ...
+
     async def open(self) -> None:
         """Raises RuntimeUnavailable."""
         ...

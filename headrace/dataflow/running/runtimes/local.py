@@ -80,6 +80,8 @@ class LocalQueue:
 
 
 class LocalRuntime:
+    keys = None
+
     def __init__(self) -> None:
         self.zmq_context = zmq.Context()
         self._threads = 1

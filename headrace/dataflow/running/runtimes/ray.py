@@ -1,8 +1,8 @@
 """`runtime: ray`: each replica a Ray actor, on an embedded cluster or on an existing one by address.
 
-Invariant: Ray restarts nothing here (`max_restarts=0`); the supervisor decides, so that a death is always
-seen, its leases come back at once, and a replacement serves only what it has confirmed. A process ends with
-its replica.
+Invariant: the supervisor decides what is started again, so that a death is always seen, its leases come back
+at once, and a replacement serves only what it has confirmed. A process ends with its replica. On an existing
+cluster every replica stands on the post of the node that it is on, see `posts.py`.
 """
 
 import asyncio
@@ -10,22 +10,27 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Coroutine
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import psutil
 import ray
 from ray.cloudpickle import register_pickle_by_value
-from ray.exceptions import RayActorError, RayError, RayTaskError
-from ray.util.scheduling_strategies import NodeLabelSchedulingStrategy, NotIn
+from ray.exceptions import RayError
 
 from headrace.algorithms.by_path import is_of_a_file
+from headrace.dataflow.planning.ray_cluster import require_listening
 from headrace.dataflow.running.interrupts import kept_signals
 from headrace.dataflow.running.runtimes.actors import Place, QueueActor, ReplicaActor
 from headrace.dataflow.running.runtimes.base import QueuePlace, ReplicaDied, RuntimeUnavailable
+from headrace.dataflow.running.runtimes.groups import Groups, room_for
+from headrace.dataflow.running.runtimes.post import keys_in
+from headrace.dataflow.running.runtimes.posts import Ground, Posts
+from headrace.dataflow.running.runtimes.remote import kill, or_kill, remote, result, started
 from headrace.dataflow.running.shared_memory import owned_folder
+from headrace.services.base import Report
 from headrace.services.errors import ReplicaFailed, describe
 from headrace.services.faults import Fault
 from headrace.services.host import Assignment
@@ -38,9 +43,6 @@ SCRATCH_PARENT = Path("/tmp")
 """Short, since the paths of Ray's sockets must fit into 107 bytes."""
 WORKER_TITLE = "ray::"
 """What the title of a worker's process begins with."""
-NODE_ID_LABEL = "ray.io/node-id"
-"""That Ray gives every node."""
-CONNECT_TIMEOUT_S = 10.0
 QUEUE_START_TIMEOUT_S = 120.0
 KILL_TIMEOUT_S = 10.0
 """Until a process that was killed, or whose cluster ended, is gone."""
@@ -49,80 +51,92 @@ KILL_TIMEOUT_S = 10.0
 class RayHandle:
     has_process = True
 
-    def __init__(self, actor: Any, name: str, place: Place, *, is_here: bool) -> None:
-        """`is_here`: whether its process is on this machine for sure."""
+    def __init__(self, actor: Any, name: str, place: Place, run: Any, *, is_here: bool) -> None:
+        """`run`: what the actor was asked for that lasts as long as it does. `is_here`: whether its process
+        is on this machine."""
         self.pid = place.pid
         self.node = place.node
         self._is_here = is_here
         self._actor = actor
         self._name = name
-        self._running = asyncio.ensure_future(_result(actor.run.remote(), name))
-        self._running.add_done_callback(lambda _: _kill(actor))
+        self._running = asyncio.ensure_future(result(run, name))
+        self._running.add_done_callback(lambda _: kill(actor))
 
     async def wait(self) -> None:
         await asyncio.shield(self._running)
 
     async def drain(self) -> None:
-        await _result(self._actor.drain.remote(), self._name)
+        await result(self._actor.drain.remote(), self._name)
 
     async def look(self) -> Beat:
-        return await _result(self._actor.look.remote(), self._name)
+        return await result(self._actor.look.remote(), self._name)
 
     async def inject(self, fault: Fault | None) -> None:
-        await _result(self._actor.inject.remote(fault), self._name)
+        await result(self._actor.inject.remote(fault), self._name)
 
     async def rewrite_weights(self) -> None:
-        await _result(self._actor.rewrite_weights.remote(), self._name)
+        await result(self._actor.rewrite_weights.remote(), self._name)
 
     async def kill(self) -> None:
         """Ray asks a process to end, which one that hangs does not hear."""
         if self._is_here:
             with suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGKILL)
-        _kill(self._actor)
+        kill(self._actor)
         await asyncio.wait({self._running}, timeout=KILL_TIMEOUT_S)
 
     async def stop(self, timeout_s: float) -> None:
         try:
             async with asyncio.timeout(timeout_s):
-                await _result(self._actor.stop.remote(), self._name)
+                await result(self._actor.stop.remote(), self._name)
                 await asyncio.wait({self._running})
         except (TimeoutError, ReplicaDied, ReplicaFailed):
             pass
         finally:
-            _kill(self._actor)
+            kill(self._actor)
             await asyncio.wait({self._running}, timeout=KILL_TIMEOUT_S)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Existing:
+    """A cluster that others started."""
+
+    address: str
+    shared: Path
+    """The launcher's folder in its node's shared memory."""
+    report: Report
 
 
 class RayRuntime:
     zmq_context = None
 
-    def __init__(self, *, address: str | None, cpus: int, gpus: int = 0) -> None:
-        self._address = address
+    def __init__(self, *, existing: Existing | None, cpus: int, gpus: int = 0) -> None:
+        """`cpus`, `gpus`: of an embedded cluster."""
+        self._existing = existing
         self._cpus = cpus
         self._gpus = gpus
         self._resources = ExitStack()
+        self._groups = Groups()
+        self._posts: Posts | None = None
+
+    @property
+    def keys(self) -> Path | None:
+        return None if self._existing is None else keys_in(self._existing.shared)
 
     async def open(self) -> None:
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+        address = self._existing and self._existing.address
         try:
-            where = await self._existing(self._address) if self._address else self._embedded()
+            if address:
+                await asyncio.to_thread(require_listening, address)
+            where: dict[str, Any] = {"address": address} if address else self._embedded()
             with kept_signals():
                 ray.init(log_to_driver=False, logging_level=logging.ERROR, **where)
         except (RayError, OSError, RuntimeError, ValueError) as error:
-            what = f"the cluster at {self._address}" if self._address else "an embedded cluster"
+            what = f"the cluster at {address}" if address else "an embedded cluster"
             raise RuntimeUnavailable(
                 f"ray: {what} cannot be had: {describe(error)}; mend that, or run with runtime=local"
             ) from error
-
-    async def _existing(self, address: str) -> dict[str, Any]:
-        """Raises OSError where nobody listens at HOST:PORT, for which Ray itself would take minutes."""
-        host, _, port = address.rpartition(":")
-        if host and port.isdigit() and "/" not in host:
-            async with asyncio.timeout(CONNECT_TIMEOUT_S):
-                _, writer = await asyncio.open_connection(host, int(port))
-            writer.close()
-        return {"address": address}
 
     def _embedded(self) -> dict[str, Any]:
         scratch = self._resources.enter_context(owned_folder(SCRATCH_PARENT, SCRATCH))
@@ -137,27 +151,46 @@ class RayRuntime:
         }
 
     async def start_queue(self, place: QueuePlace) -> tuple[str, RayHandle]:
-        actor = _remote(QueueActor).remote(place)
-        where = await _started(actor, "queue", "no room", QUEUE_START_TIMEOUT_S)
-        address = await _or_kill(actor, _result(actor.open.remote(), "queue"))
-        return address, RayHandle(actor, "queue", where, is_here=self._address is None)
+        home = ray.get_runtime_context().get_node_id()
+        actor = remote(QueueActor, node=home).remote(place, self.keys)
+        where = await started(actor, "queue", "no room", QUEUE_START_TIMEOUT_S)
+        address = await or_kill(actor, result(actor.open.remote(), "queue"))
+        handle = RayHandle(actor, "queue", where, actor.run.remote(), is_here=True)
+        if self._existing is not None and self._posts is None:
+            self._posts = Posts(
+                Ground(
+                    home=home,
+                    shared=self._existing.shared,
+                    queue=place,
+                    queue_address=address,
+                    report=self._existing.report,
+                )
+            )
+            await self._posts.open()
+        return address, handle
 
     async def start(self, assignment: Assignment) -> RayHandle:
-        placed = assignment.options
-        _send_class_along(type(placed))
-        environment = process_environment(assignment)
-        remote = _remote(ReplicaActor, placed.cpus, placed.gpus, environment, avoid=assignment.avoid)
-        working_dir = None if self._address is not None else Path.cwd()
-        actor = remote.remote(assignment, working_dir)
-        room = f"no room for its {placed.cpus:g} cpus and {placed.gpus:g} gpus"
-        timeout_s = assignment.flow.no_progress_timeout_s
-        where = await _started(actor, assignment.replica, room, timeout_s)
-        return RayHandle(actor, assignment.replica, where, is_here=self._address is None)
+        _send_class_along(type(assignment.options))
+        name, timeout_s = assignment.replica, assignment.flow.no_progress_timeout_s
+        placed = await self._groups.place(assignment, timeout_s)
+        environment = {"env_vars": process_environment(assignment)}
+        working_dir = None if self._existing is not None else Path.cwd()
+        actor = remote(ReplicaActor, **placed, runtime_env=environment).remote(
+            assignment.log_file, working_dir
+        )
+        where = await started(actor, name, f"no room for {room_for(assignment.options)}", timeout_s)
+        if self._posts is not None:
+            assignment = await or_kill(actor, self._posts.told(assignment, where.node))
+        is_here = where.node == ray.get_runtime_context().get_node_id()
+        return RayHandle(actor, name, where, actor.run.remote(assignment), is_here=is_here)
 
     async def close(self) -> None:
-        """Ends the embedded cluster with every process of it, or leaves the existing one."""
-        workers = [] if self._address else _workers()
+        """Ends the embedded cluster with every process of it, or leaves the existing one as it was."""
+        workers = [] if self._existing is not None else _workers()
         try:
+            if self._posts is not None:
+                await self._posts.close()
+            self._groups.close()
             ray.shutdown()
             await asyncio.to_thread(_end, workers)
         finally:
@@ -178,50 +211,6 @@ def process_environment(assignment: Assignment) -> dict[str, str]:
     return {"OMP_NUM_THREADS": str(assignment.threads), "GOMP_SPINCOUNT": "20000"}
 
 
-def _remote(
-    actor: type,
-    cpus: float = 0,
-    gpus: float = 0,
-    environment: dict[str, str] | None = None,
-    *,
-    avoid: str = "",
-) -> Any:
-    """`actor` to be made in a process of its own, which Ray never restarts; not on the node `avoid`, where
-    another has room."""
-    options: dict[str, Any] = {
-        "num_cpus": cpus,
-        "num_gpus": gpus,
-        "max_restarts": 0,
-        "max_concurrency": 8,
-        "runtime_env": {"env_vars": environment or {}},
-    }
-    if avoid:
-        elsewhere = NodeLabelSchedulingStrategy(hard={}, soft={NODE_ID_LABEL: NotIn(avoid)})
-        options["scheduling_strategy"] = elsewhere
-    return ray.remote(**options)(actor)
-
-
-async def _started(actor: Any, name: str, room: str, timeout_s: float) -> Place:
-    """Of an actor's process, once it answers; ReplicaFailed where it does not in time."""
-    try:
-        async with asyncio.timeout(timeout_s):
-            return await _or_kill(actor, _result(actor.place.remote(), name))
-    except TimeoutError:
-        raise ReplicaFailed(
-            f"{name}: its process did not start within {timeout_s:g} s: the cluster may have {room}; free "
-            "resources, or ask for less"
-        ) from None
-
-
-async def _or_kill(actor: Any, work: Coroutine[Any, Any, Any]) -> Any:
-    """The actor goes if what it was started for fails or is cancelled."""
-    try:
-        return await work
-    except BaseException:
-        _kill(actor)
-        raise
-
-
 def _workers() -> list[psutil.Process]:
     """Ray's workers among the processes that come from this one."""
     return [process for process in psutil.Process().children(recursive=True) if _is_worker(process)]
@@ -240,32 +229,3 @@ def _end(workers: list[psutil.Process]) -> None:
     for process in left:
         process.kill()
     psutil.wait_procs(left, timeout=KILL_TIMEOUT_S)
-
-
-def _kill(actor: Any) -> None:
-    if ray.is_initialized():
-        ray.kill(actor)
-
-
-async def _result(reference: Any, name: str) -> Any:
-    """What a remote call gave, with Ray's wrapping taken off its errors."""
-    try:
-        return await reference
-    except RayActorError as error:
-        raise ReplicaDied(f"the process of {name} is gone: {_cause(error)}") from error
-    except RayTaskError as error:
-        cause = error.cause if isinstance(error.cause, Exception) else error
-        if isinstance(cause, ReplicaFailed):
-            raise type(cause)(str(cause)) from None
-        raise ReplicaFailed(f"{name}: {type(cause).__name__}: {_first_line(cause)}") from error
-    except RayError as error:
-        raise ReplicaFailed(f"{name}: {type(error).__name__}: {_first_line(error)}") from error
-
-
-def _cause(error: RayActorError) -> str:
-    """Ray's last line says what ended the process, and then what it might have been."""
-    return str(error).strip().rpartition("\n")[2].partition(" Some common causes")[0]
-
-
-def _first_line(error: BaseException) -> str:
-    return str(error).strip().partition("\n")[0]
