@@ -144,6 +144,26 @@ def plan(target: Target, overrides: Overrides = None, as_json: AsJson = False) -
 
 
 @app.command()
+def k8s(
+    target: Target,
+    image: Annotated[str, typer.Option(help="Image with headrace and what the services need.")],
+    claim: Annotated[str, typer.Option(help="Volume claim that many nodes may write to, for runs.")],
+    overrides: Overrides = None,
+) -> None:
+    """Print a ConfigMap and a RayJob that run a dataflow on Kubernetes with KubeRay."""
+    from headrace.dataflow.check import check
+    from headrace.dataflow.language.parse import dump, load
+    from headrace.dataflow.planning.kuberay import manifest
+
+    document = load(target, overrides or [])
+    if problems := errors(check(document.spec)):
+        raise GraphError(document.places.locate(problems))
+    typer.echo(
+        "---\n".join(dump(each) for each in manifest(document.spec, image=image, claim=claim)), nl=False
+    )
+
+
+@app.command()
 def draw(
     target: Target,
     overrides: Overrides = None,

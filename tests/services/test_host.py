@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from headrace.services.base import Context, Output
-from headrace.services.errors import NoWayOn, ReplicaFailed
+from headrace.services.errors import NoWayOn, ReplicaFailed, WeightsError, WeightsRefused
 from headrace.services.host import Assignment, Hosted
 from headrace.services.kinds import KINDS
 from headrace.services.options import PolicyOptions
@@ -175,3 +175,18 @@ async def test_cancelling_a_run_stops_its_service_first(
         await asyncio.wait({running})
         assert running.cancelled()
         assert (await client.stats()).clients == 1
+
+
+class Damaged(Double):
+    """As an engine that found bytes damaged while it copied them."""
+
+    async def setup(self, context: Context) -> None:
+        raise RuntimeError("decoding failed") from WeightsError("other bytes than were published")
+
+
+async def test_damaged_weights_are_told_as_such_by_an_engine_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with hosted("Damaged", tmp_path, monkeypatch) as (replica, _):
+        with pytest.raises(WeightsRefused, match="decoding failed"):
+            await replica.run()
