@@ -187,6 +187,6 @@ class Damaged(Double):
 async def test_damaged_weights_are_told_as_such_by_an_engine_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with hosted("Damaged", tmp_path, monkeypatch) as (replica, _):
+    async with hosted(here("Damaged"), tmp_path, monkeypatch) as (replica, _):
         with pytest.raises(WeightsRefused, match="decoding failed"):
             await replica.run()

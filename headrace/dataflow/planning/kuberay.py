@@ -3,8 +3,8 @@
     reserves something ─► a worker group of its own, a pod for each replica
     reserves nothing   ─► the head's pod, beside the launcher and the queue
 
-Invariant: what the pods ask for is the sum of what the graph reserves and of what the rest is reckoned to need;
-a resource of Ray's that is named after the service binds each replica to its pod.
+Invariant: the pods ask for what the graph reserves and for what the rest is reckoned to need; a resource of
+Ray's that is named after the service binds each replica to its pod.
 """
 
 import json

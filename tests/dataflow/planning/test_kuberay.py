@@ -63,7 +63,7 @@ def test_a_graph_that_reserves_nothing_runs_on_the_head_alone() -> None:
     cluster = job["spec"]["rayClusterSpec"]
     assert "workerGroupSpecs" not in cluster
     assert resources(cluster["headGroupSpec"]) == {"headrace-head": 4}
-    assert job["spec"]["entrypoint"] == "headrace run /headrace/graph.yaml --output /runs/g"
+    assert job["spec"]["entrypoint"] == "headrace run /headrace/graph.yaml --output /runs/copy"
 
 
 def test_every_pod_mounts_the_run_s_volume_and_memory() -> None:
