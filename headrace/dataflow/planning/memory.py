@@ -14,11 +14,13 @@ from headrace.dataflow.planning.footprint import (
     BYTES,
     MIB,
     MODEL_PROCESS,
+    VLLM_PROCESS,
     Load,
     Parts,
     footprint,
     ranks,
     runs_model,
+    runs_vllm,
 )
 from headrace.dataflow.planning.lengths import prompt_tokens
 from headrace.dataflow.planning.precision import settled
@@ -61,7 +63,7 @@ class Memory:
     replicas: Mapping[str, Parts]
     """Of one replica of each service: bytes by `process`, `weights`, `copies`, `gradients`, `moments`,
     `cache`, `activations`, `verifier`, and `ranks`: of a trainer's others, each as its own, which shards and
-    shares of layers make less."""
+    shares of layers make less, and of vLLM's on GPUs, which hold its weights and its cache."""
     beside: Mapping[str, int]
     """Bytes of `launcher`, `queue`, `ray` and `libraries`; in shared memory of `weights of <policy>` and
     `rows of <table>`."""
@@ -126,7 +128,8 @@ def _replica(
     if spec.runtime == "local":
         del parts["process"]
     if others := _ranks_beside(spec, name):
-        parts["ranks"] = others * (MODEL_PROCESS + sum(parts.values()) - parts.get("process", 0))
+        own = MODEL_PROCESS + sum(parts.values()) - parts.get("process", 0)
+        parts["ranks"] = others * (VLLM_PROCESS if runs_vllm(spec.nodes[name].options) else own)
     if _has_verifier_process(spec.nodes[name].options):
         is_gym = isinstance(spec.nodes[name].options.verifier, ReasoningGymVerifier)
         parts["verifier"] = VERIFIER + GYM * is_gym
@@ -150,8 +153,11 @@ def _processes(spec: GraphSpec, copies: Mapping[str, int]) -> dict[str, int]:
 
 
 def _ranks_beside(spec: GraphSpec, name: str) -> int:
-    """Processes of a trainer beyond its own."""
-    return ranks(spec.nodes[name].options) - 1
+    """Processes of a trainer beyond its own, and all those that vLLM has for GPUs."""
+    options = spec.nodes[name].options
+    if runs_vllm(options):
+        return options.vllm.tensor_parallel if options.gpus else 0
+    return ranks(options) - 1
 
 
 def _beside(spec: GraphSpec) -> dict[str, int]:

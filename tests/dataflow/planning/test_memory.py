@@ -7,7 +7,7 @@ from headrace.dataflow.language.spec import GraphSpec
 from headrace.dataflow.planning.cluster import Cluster, this_machine
 from headrace.dataflow.planning.footprint import MIB
 from headrace.dataflow.planning.memory import in_words, memory
-from headrace.services.options import ParallelOptions, QueueOptions
+from headrace.services.options import ParallelOptions, QueueOptions, VllmOptions
 
 NUMBERS = 526_592
 """Parameters of tiny-copier."""
@@ -142,8 +142,8 @@ def test_vllm_with_adapters_keeps_what_they_are_added_to_beside_its_weights_and_
     """GPUs hold the weights and the cache; the machine's memory then holds neither."""
     spec = graph(lora={"rank": 4})
     assert by_vllm(spec) == {"weights": NUMBERS * 4, "copies": NUMBERS * 4, "cache": 1 << 30}
-    assert by_vllm(spec, gpus=1.0) == {"copies": NUMBERS * 4}
-    assert by_vllm(graph(), gpus=1.0) == {}
+    assert by_vllm(spec, gpus=1.0) == {"copies": NUMBERS * 4, "ranks": 730 * MIB}
+    assert by_vllm(graph(), gpus=2.0, vllm=VllmOptions(tensor_parallel=2)) == {"ranks": 2 * 730 * MIB}
 
 
 def by_vllm(spec: GraphSpec, **placed: Any) -> dict[str, int]:

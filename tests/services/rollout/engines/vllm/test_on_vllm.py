@@ -1,6 +1,11 @@
 """What must hold of the engine on a real vLLM: run by `make vllm`."""
 
 import copy
+import json
+import os
+import select
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -206,6 +211,22 @@ def test_two_ranks_in_processes_of_their_own_share_the_model_and_load_from_one_f
             expected = plain_logprobs(served, asked[uid], completion, 1.2)
             assert completion.logprobs == pytest.approx(expected, abs=EXACT)
         decoder.use_weights(version + 1, other_weights(model))
+
+
+def test_ranks_end_with_a_replica_that_is_killed() -> None:
+    pytest.importorskip("vllm")
+    command = [sys.executable, "-m", "tests.services.rollout.engines.vllm.two_ranks"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as replica:
+        assert replica.stdout is not None
+        try:
+            told = next(line for line in replica.stdout if line.startswith("["))
+            watched = [os.pidfd_open(pid) for pid in json.loads(told)]
+        finally:
+            replica.kill()
+    assert len(watched) == 2
+    for rank in watched:
+        assert select.select([rank], [], [], 120)[0]
+        os.close(rank)
 
 
 def test_adapters_are_served_with_the_log_probabilities_of_a_forward_pass_by_peft(
