@@ -23,6 +23,14 @@ class NonFiniteGradientError(RuntimeError):
     """The gradient of a step holds NaN or infinity; the weights are those from before the step."""
 
 
+class NotSaved(RuntimeError):
+    """A file of a checkpoint could not be written; nothing else has changed."""
+
+
+EVERYWHERE = (NonFiniteGradientError, NotSaved)
+"""What every rank of a trainer raises at once, after which all of them go on."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepResult:
     """What one optimizer step did."""
@@ -104,7 +112,8 @@ class Backend(Protocol):
         `from_pretrained` reads them, adapters added to their layers and in `adapter/` besides; and the rest
         as `tensor_files.write_state` does.
 
-        Raises RuntimeError between an `accumulate` and its `step`: gradients are in no checkpoint.
+        Raises RuntimeError between an `accumulate` and its `step`: gradients are in no checkpoint; NotSaved
+        where a file cannot be written.
         """
         ...
 

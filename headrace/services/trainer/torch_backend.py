@@ -27,6 +27,7 @@ from headrace.services.trainer.gradients import scale
 from headrace.services.trainer.masters import Masters
 from headrace.services.trainer.optimizer_state import dump_optimizer, restore_optimizer
 from headrace.services.trainer.ranks.group import ALONE, Ranks
+from headrace.services.trainer.ranks.saving import Saving
 from headrace.services.trainer.ranks.shares import shares, spread
 from headrace.services.trainer.rates import make_rate
 from headrace.services.trainer.samples import Samples
@@ -143,10 +144,12 @@ class TorchBackend:
         return wholes(published(self._held()), kept=self._ranks.rank == 0)
 
     def save(self, directory: Path) -> None:
-        state = self.state()
-        self.save_model(directory)
-        if self._ranks.rank == 0:
-            write_state(directory, state)
+        state, saving = self.state(), Saving()
+        with saving.here():
+            self.save_model(directory)
+            if self._ranks.rank == 0:
+                write_state(directory, state)
+        saving.settle(self._ranks)
 
     def load(self, directory: Path) -> None:
         self.load_state(TensorFiles([directory / WEIGHTS]), state_files(directory))

@@ -43,6 +43,7 @@ from headrace.services.trainer.megatron.shards import (
 )
 from headrace.services.trainer.megatron.source import open_source
 from headrace.services.trainer.ranks.group import Group
+from headrace.services.trainer.ranks.saving import Saving
 from headrace.services.trainer.rates import make_rate
 from headrace.services.trainer.samples import Samples
 from headrace.services.trainer.tally import Tally
@@ -187,12 +188,15 @@ class MegatronBackend:
         """Rank 0 writes the model as its tensors come, each rank a file of its share of the state."""
         if self._tally.count:
             raise RuntimeError("save() was asked for within a step; take checkpoints right after step()")
-        tensors = self._streamed()
-        if self._grid.is_first:
-            self._source.save_configuration(directory)
-            write_model(directory / WEIGHTS, published_shapes(self._entries), self._dtype, tensors)
+        tensors, saving = self._streamed(), Saving()
+        with saving.here():
+            if self._grid.is_first:
+                self._source.save_configuration(directory)
+                write_model(directory / WEIGHTS, published_shapes(self._entries), self._dtype, tensors)
         deque(tensors, maxlen=0)
-        self._adamw.save(directory, self._entries, self._rate.state() | {RNG: torch.get_rng_state()})
+        with saving.here():
+            self._adamw.save(directory, self._entries, self._rate.state() | {RNG: torch.get_rng_state()})
+        saving.settle(self._ranks)
 
     def load(self, directory: Path) -> None:
         """Raises ValueError where a weight is missing, unknown or of another shape."""

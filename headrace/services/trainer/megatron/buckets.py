@@ -13,6 +13,7 @@ from typing import Self
 
 import torch
 from torch import distributed
+from torch.nn.functional import pad
 
 from headrace.services.trainer.megatron.grid import Grid
 from headrace.services.trainer.megatron.shards import BUCKET_BYTES, Held, grouped
@@ -41,17 +42,16 @@ class Bucket:
     @torch.no_grad()
     def of(cls, held: Sequence[Held], grid: Grid) -> Self:
         """Moves the parameters of `held` into a bucket of their own."""
-        like = held[0].parameter
-        size = -(-sum(each.parameter.numel() for each in held) // grid.dp)
-        weights = like.new_zeros(size * grid.dp)
-        gradients = torch.zeros_like(weights, dtype=torch.promote_types(like.dtype, torch.float32))
+        numbers = torch.cat([each.parameter.flatten() for each in held])
+        size = -(-len(numbers) // grid.dp)
+        weights = pad(numbers, (0, size * grid.dp - len(numbers)))
+        gradients = torch.zeros_like(weights, dtype=torch.promote_types(weights.dtype, torch.float32))
         own = slice(grid.dp_rank * size, (grid.dp_rank + 1) * size)
         stepped = torch.nn.Parameter(weights[own].to(gradients.dtype))
         stepped.grad = gradients[own]
         made = cls(held=tuple(held), weights=weights, gradients=gradients, own=own, stepped=stepped)
         for each, view, gradient in zip(held, made.views(weights), made.views(gradients), strict=True):
             parameter = each.parameter
-            view.copy_(parameter)
             parameter.data = view
             if made.is_copied:
                 parameter.register_post_accumulate_grad_hook(partial(_collect, gradient))

@@ -18,7 +18,7 @@ import numpy as np
 
 from headrace.algorithms.base import Algorithm
 from headrace.services.errors import RanksFailed
-from headrace.services.trainer.backend import NonFiniteGradientError, StepResult
+from headrace.services.trainer.backend import EVERYWHERE, StepResult
 from headrace.services.trainer.ranks.process import RankLost, RankProcess
 from headrace.services.trainer.ranks.setup import Opened, Setup, join, leave, open_rank
 from headrace.services.trainer.ranks.wire import pack
@@ -140,7 +140,7 @@ class RankedBackend:
             return
         name = type(failed).__name__
         alike = len(faults) == len(self._others) and all(fault.raised == name for fault in faults)
-        if alike and isinstance(failed, NonFiniteGradientError):
+        if alike and isinstance(failed, EVERYWHERE):
             return
         lost = sorted(faults, key=lambda fault: fault.raised != "")
         told = "; ".join(fault.text for fault in lost) or f"rank 0 raised {name}: {failed}"

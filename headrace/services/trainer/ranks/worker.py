@@ -19,12 +19,10 @@ from typing import Any, BinaryIO
 from headrace.algorithms.base import Algorithm
 from headrace.algorithms.registry import Recipe
 from headrace.services.pipes import take_pipes
-from headrace.services.trainer.backend import Backend, NonFiniteGradientError
+from headrace.services.trainer.backend import EVERYWHERE, Backend
 from headrace.services.trainer.ranks.setup import Setup, join, open_rank
 from headrace.services.trainer.ranks.wire import LENGTH, pack, unpack
 
-EVERYWHERE = (NonFiniteGradientError,)
-"""Errors that every rank raises at once, after which all go on."""
 PR_SET_PDEATHSIG = 1
 
 

@@ -114,6 +114,7 @@ def test_bfloat16_is_moved_through_float32_copies_and_a_restored_one_goes_on_bit
 ) -> None:
     samples = ragged_samples(3, 3)
     first = opened(grouped_query_llama(torch.bfloat16), tmp_path / "model", "bfloat16")
+    start = first.weights()
     first.accumulate(samples, GRPO)
     first.step(0)
     weights, saved = first.weights(), saved_by(first, tmp_path / "saved")
@@ -128,6 +129,7 @@ def test_bfloat16_is_moved_through_float32_copies_and_a_restored_one_goes_on_bit
     master = state_files(saved)["master/model.norm.weight"]
     assert master.dtype == torch.float32
     assert torch.equal(master.bfloat16(), weights["model.norm.weight"])
+    assert 0.0 < (master - start["model.norm.weight"].float()).abs().max() < 2 * OPTIMIZER.lr
     assert_same(second.weights(), end)
     assert_same(state_files(saved_by(second, tmp_path / "again")), end_state)
     assert not torch.equal(end["model.embed_tokens.weight"], weights["model.embed_tokens.weight"])

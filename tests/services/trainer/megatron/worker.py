@@ -32,6 +32,8 @@ GRPO = ClippedRatio(GrpoOptions(kl_coef=0.1, entropy_coef=0.01))
 WHOLE_BATCH = M2po(M2poOptions(threshold=0.5))
 TEMPERATURE = 0.7
 MICRO_BATCH_TOKENS = 30
+ROUNDED = "rounded"
+"""The model that is trained in bfloat16."""
 
 
 def batch() -> Samples:
@@ -103,7 +105,7 @@ def _check_shares(backend: MegatronBackend, *, ranks: int) -> None:
 def find(folder: Path, model: str, *, tp: int, pp: int) -> None:
     """Takes two steps and leaves what came of them."""
     _streams_in_small_buckets(str(folder / model), tp=tp, pp=pp)
-    backend = open_backend(str(folder / model), "float64", tp=tp, pp=pp)
+    backend = open_backend(str(folder / model), dtype_of(model), tp=tp, pp=pp)
     samples = batch()
     start = backend.weights()
     scores = backend.before(samples.prompt_ids, samples.response_ids, samples.groups, ("entropy",))
@@ -124,6 +126,10 @@ def find(folder: Path, model: str, *, tp: int, pp: int) -> None:
     (folder / f"{model}-{tp}x{pp}.json").write_text(json.dumps(told))
 
 
+def dtype_of(model: str) -> str:
+    return "bfloat16" if model == ROUNDED else "float64"
+
+
 def going_on(world: int, models: list[str]) -> list[str]:
     """The models of which checkpoints go on: of two ranks the first alone, for the time that it takes."""
     return models[:1] if world == 2 else models
@@ -131,7 +137,7 @@ def going_on(world: int, models: list[str]) -> list[str]:
 
 def go_on(folder: Path, model: str, *, tp: int, pp: int, saved: str) -> None:
     """From what another layout saved: saves it again, takes a step, saves that."""
-    backend = open_backend(str(folder / model), "float64", tp=tp, pp=pp)
+    backend = open_backend(str(folder / model), dtype_of(model), tp=tp, pp=pp)
     backend.load(folder / f"{model}-{saved}")
     for name in ("again", "further"):
         (into := folder / f"{model}-{saved}-{name}-{tp}x{pp}").mkdir(exist_ok=True)

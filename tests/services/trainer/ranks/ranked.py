@@ -34,10 +34,11 @@ def setup(
     *,
     policy: PolicyOptions = POLICY,
     algorithm: AlgorithmOptions = GRPO,
+    backend: str = "torch",
     timeout_s: float = TIMEOUT_S,
 ) -> Setup:
     return Setup(
-        backend="torch",
+        backend=backend,
         parallel=parallel,
         policy=policy,
         recipe=recipe(algorithm),

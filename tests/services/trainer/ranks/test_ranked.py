@@ -20,7 +20,7 @@ from headrace.algorithms.options import AlgorithmOptions, M2poOptions, PpoOption
 from headrace.services.errors import RanksFailed
 from headrace.services.models import tiny_copier
 from headrace.services.options import LoraOptions, ParallelOptions, PolicyOptions
-from headrace.services.trainer.backend import NonFiniteGradientError
+from headrace.services.trainer.backend import NonFiniteGradientError, NotSaved
 from headrace.services.trainer.ranks.backend import RankedBackend
 from headrace.services.trainer.ranks.wire import pack
 from headrace.services.trainer.tensor_files import state_files
@@ -107,6 +107,10 @@ def test_what_every_rank_refuses_is_raised_as_it_is(tmp_path: Path) -> None:
             two.step(4)
         assert_close(two.weights(), alone().weights(), 0)
         trained(two, range(1))
+        (state := tmp_path / "trainer.safetensors").mkdir()
+        with pytest.raises(NotSaved, match="a checkpoint could not be written; rank 0: "):
+            two.save(tmp_path)
+        state.rmdir()
         two.save(tmp_path)
         save_file({"w": torch.zeros(1)}, tmp_path / "model.safetensors")
         with pytest.raises(ValueError, match="weights do not fit the model"):
