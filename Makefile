@@ -5,10 +5,13 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 VLLM := .venv-vllm
 VLLM_READY := $(VLLM)/.ready
+GPU := .venv-gpu
+GPU_READY := $(GPU)/.ready
+GPU_PYTHON ?= python3
 VLLM_TESTS := tests/services/rollout/engines/vllm tests/end_to_end/test_learning_with_vllm.py \
 	tests/end_to_end/test_learning_with_megatron.py
 
-.PHONY: quickstart test test-quick nightly chaos vllm check format bench clean
+.PHONY: quickstart test test-quick nightly chaos vllm check format bench gpu-check clean
 
 quickstart: $(READY)
 	$(BIN)/headrace run grpo_copy_cpu
@@ -42,6 +45,9 @@ format: $(READY)
 bench: $(READY)
 	$(BIN)/python bench/loop.py
 
+gpu-check:
+	bench/gpu_check.sh
+
 $(READY): pyproject.toml constraints-cpu.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet --constraint constraints-cpu.txt torch
@@ -58,5 +64,13 @@ $(VLLM_READY): pyproject.toml constraints-cpu.txt
 	$(VLLM)/bin/pip uninstall --quiet --yes torchvision torchaudio torchcodec
 	touch $(VLLM_READY)
 
+# What the machine has, its torch above all, is kept; vLLM and Megatron are added where they can be had.
+$(GPU_READY): pyproject.toml
+	test -x $(GPU)/bin/python || $(GPU_PYTHON) -m venv --system-site-packages $(GPU)
+	$(GPU)/bin/pip install --quiet --editable ".[lora]"
+	$(GPU)/bin/pip install --quiet "megatron-core>=0.16,<0.17" || echo "megatron-core cannot be had here"
+	$(GPU)/bin/pip install --quiet "vllm>=0.32" || echo "vLLM cannot be had here"
+	touch $(GPU_READY)
+
 clean:
-	rm -rf $(VENV) $(VLLM) dist build
+	rm -rf $(VENV) $(VLLM) $(GPU) dist build
