@@ -45,7 +45,7 @@ def write_state(
         key: {OFFSETS: list((offsets or {}).get(key, (0,) * tensor.dim()))} for key, tensor in tensors.items()
     }
     whole = {key: tensor.contiguous() for key, tensor in tensors.items()}
-    save_file(whole, directory / name, metadata={SHARDING: json.dumps(begins)})
+    save_file(whole, directory / name, metadata={SHARDING: json.dumps(begins, sort_keys=True)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
