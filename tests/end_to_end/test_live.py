@@ -50,6 +50,8 @@ def test_a_live_run_is_scaled_restarted_and_stopped_and_loses_nothing(tmp_path: 
         }  # fmt: skip
         assert asked(directory, "scale", "answers=1") == "answers 3 -> 1: drained answers/1, answers/2\n"
         assert "answers" in asked(directory, "ps")
+        drill = CliRunner().invoke(app, ["inject", "answers/0", "hang", "--run", str(directory)])
+        assert "drills are off; set drills: true" in str(drill.exception)
         asked(directory, "stop", "--why", "enough")
         out, err = process.communicate(timeout=120)
     ended = Ended(code=process.returncode, out=out, err=err, directory=directory)
