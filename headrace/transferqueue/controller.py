@@ -150,7 +150,11 @@ class Controller:
         await asyncio.shield(self._closed)
 
     async def close(self) -> None:
-        """Stops serving; clients then fail within their deadlines. In memory it removes every segment."""
+        """Stops serving, and another may serve at the address; clients then fail within their deadlines. In
+        memory it removes every segment."""
+        if self._port is not None and self._doorbell is not None and self.address.startswith("tcp://"):
+            self._doorbell.close(linger_ms=0)
+            await self._port.unbind(self.address)
         self._stop(None)
 
     def _recover(self) -> None:

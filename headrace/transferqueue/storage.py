@@ -126,6 +126,8 @@ class StorageUnit:
         self._attending.cancel()
         await asyncio.wait([self._attending])
         if self._port is not None:
+            if self.address.startswith("tcp://"):
+                await self._port.unbind(self.address)
             self._port.close(linger_ms=0)
         self._connection.post("leave", {"node": self.node, "incarnation": self._incarnation})
         self._connection.close(ControllerUnreachable("the storage unit is closed"))

@@ -99,7 +99,7 @@ async def watch(directory: Path, host: "subprocess.Popen[str]", cable: Cable) ->
         cable.cut()
         go("put\n")
         try:
-            await driver.lease("write", 2, timeout_s=5)
+            await driver.lease("write", 2, timeout_s=60)
         except UnitLost as error:
             seen["lost"] = str(error)
         while not (await driver.stats()).tables["t"].parked:
@@ -109,7 +109,7 @@ async def watch(directory: Path, host: "subprocess.Popen[str]", cable: Cable) ->
         seen["second"] = await asyncio.to_thread(hear)
         rows: dict[int, list[int]] = {}
         while len(rows) < 3:
-            lease = await driver.lease("write", 3, timeout_s=30)
+            lease = await driver.lease("write", 3, timeout_s=60)
             cells = [cell.tolist() for cell in lease.rows["prompt"]]
             rows.update(zip(lease.rows.uids.tolist(), cells, strict=True))
             seen["attempts"] = lease.rows.attempts.tolist()

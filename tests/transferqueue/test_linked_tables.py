@@ -30,10 +30,10 @@ async def test_a_trainer_that_is_done_lets_the_rest_go_on(connect: Make, spec: M
     client, trainer = await connect("r"), await connect("t")
     await client.create(spec(units_per_step=1))
     await client.put("samples", range(3), prompts(3), groups=range(3))
-    first = await client.lease("roll", 3, version=0, timeout_s=5)
+    first = await client.lease("roll", 3, version=0, timeout_s=60)
     assert first.rows.uids.tolist() == [0]
-    gated = asyncio.create_task(client.lease("roll", 3, version=0, timeout_s=30))
-    hungry = asyncio.create_task(trainer.lease("learn", 1, timeout_s=30))
+    gated = asyncio.create_task(client.lease("roll", 3, version=0, timeout_s=60))
+    hungry = asyncio.create_task(trainer.lease("learn", 1, timeout_s=60))
     await asyncio.sleep(0)
     assert [(await each.stats()).waiting for each in (client, trainer)][-1] == 2
     await trainer.finish("learn")
@@ -49,16 +49,16 @@ async def test_a_trainer_that_is_done_holds_nothing_more(connect: Make, spec: Ma
     client = await connect("all")
     await client.create(spec(units_per_step=1))
     await client.put("samples", [0], prompts(1), groups=[0])
-    lease = await client.lease("roll", 1, version=0, timeout_s=5)
+    lease = await client.lease("roll", 1, version=0, timeout_s=60)
     cells = [np.zeros(2, np.int32)]
     columns = {"response": cells, "versions": cells}
     await client.put("samples", [0], columns, lease=lease, ack=True)
     await client.put("samples", [0], {"reward": [1.0]})
-    held = await client.lease("learn", 1, timeout_s=5)
+    held = await client.lease("learn", 1, timeout_s=60)
     await client.finish("learn")
     with pytest.raises(LeaseLost):
         await client.release(held, reason="too late")
-    scored = await client.lease("score", 1, timeout_s=5)
+    scored = await client.lease("score", 1, timeout_s=60)
     await client.ack(scored)
     table = (await client.stats()).tables["samples"]
     assert (table.rows, table.finished, table.trained, table.lost) == (0, 1, 0, 0)
@@ -68,19 +68,19 @@ async def test_work_that_nobody_needs_ends_and_may_go_on(connect: Make, spec: Ma
     client, worker = await connect("all"), await connect("s")
     await client.create(spec(units_per_step=2))
     await client.put("samples", range(2), prompts(2), groups=range(2))
-    lease = await client.lease("roll", 2, version=0, timeout_s=5)
+    lease = await client.lease("roll", 2, version=0, timeout_s=60)
     cells = [np.zeros(2, np.int32)] * 2
     await client.put("samples", range(2), {"response": cells, "versions": cells}, lease=lease, ack=True)
-    held = await worker.lease("score", 1, timeout_s=5)
+    held = await worker.lease("score", 1, timeout_s=60)
     await client.finish("score")
     with pytest.raises(EndOfData, match="task 'score' is over"):
-        await worker.lease("score", 1, timeout_s=30)
+        await worker.lease("score", 1, timeout_s=60)
     with pytest.raises(LeaseLost):
         await worker.put("samples", held.rows.uids, {"reward": [1.0]}, lease=held)
     assert (await client.stats()).tables["samples"].tasks["score"].over
     for _ in range(2):
         await client.reopen("score")
-    assert (await worker.lease("score", 2, timeout_s=5)).rows.uids.tolist() == [0, 1]
+    assert (await worker.lease("score", 2, timeout_s=60)).rows.uids.tolist() == [0, 1]
     with pytest.raises(Refused, match="goes on by `rewind`"):
         await client.reopen("learn")
 
@@ -101,7 +101,7 @@ async def test_a_policy_that_learns_from_another_s_rows_goes_back_with_its_train
     assert await trainer.publish("critic", 1, "checksum 1") is None
     await trainer.commit("learn", 1, [])
     assert await trainer.publish("critic", 2, "another") == 0
-    assert (await reader.published("critic", after=1, timeout_s=5)).timeline == 1
+    assert (await reader.published("critic", after=1, timeout_s=60)).timeline == 1
 
 
 def test_a_table_is_gated_by_the_policy_that_is_trained_on_it(spec: Make) -> None:
@@ -143,15 +143,15 @@ async def test_a_verdict_goes_to_the_row_that_the_group_came_from(connect: Make)
         await branch.put("judged", rows, {"x": np.ones(2, np.int32)}, groups=[group, group])
     with pytest.raises(WaitTimeout, match=r"2 rows lack 'verdict', owed by task 'verdicts' \(from table 'ju"):
         await trainer.lease("solve", 1, timeout_s=0.01)
-    lease = await join.lease("verdicts", 2, timeout_s=5)
+    lease = await join.lease("verdicts", 2, timeout_s=60)
     parent = origin.uid_of(int(lease.rows.groups[0]))
     for _ in range(2):
         await join.put("solved", [parent], {"verdict": [0.5]})
     with pytest.raises(WriteConflict):
         await join.put("solved", [parent], {"verdict": [0.75]})
     await join.ack(lease)
-    assert (await trainer.lease("solve", 2, timeout_s=5)).rows["verdict"].tolist() == [0.5]
-    lost = await join.lease("verdicts", 2, timeout_s=5)
+    assert (await trainer.lease("solve", 2, timeout_s=60)).rows["verdict"].tolist() == [0.5]
+    lost = await join.lease("verdicts", 2, timeout_s=60)
     await join.drop("judged", lost.rows.uids, "no verdict")
     with pytest.raises(RowsGone, match=r"rows \[1\] are not in table 'solved': they were consumed, dropped"):
         await join.put("solved", [1], {"verdict": [1.0]})

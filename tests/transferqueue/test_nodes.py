@@ -86,7 +86,7 @@ async def units(tmp_path: Path) -> AsyncIterator[Callable[..., Any]]:
 
 
 async def write(client: Client, want: int, value: int) -> list[int]:
-    lease = await client.lease("write", want, timeout_s=5)
+    lease = await client.lease("write", want, timeout_s=60)
     cells = [np.full(3, value, np.int32)] * len(lease)
     await client.put("t", lease.rows.uids, {"answer": cells}, lease=lease)
     await client.ack(lease)
@@ -108,11 +108,11 @@ async def test_a_put_stays_on_its_node_and_is_streamed_to_others(
         assert await write(writer, 2, 7) == [1, 2]
         assert [path.suffix for path in (tmp_path / "b").glob("*.arrows")] == [".arrows"]
         assert not list((tmp_path / "queue").glob("*.arrows"))
-        lease = await rater.lease("rate", 2, timeout_s=5)
+        lease = await rater.lease("rate", 2, timeout_s=60)
         assert [cell.tolist() for cell in lease.rows["answer"]] == [[7, 7, 7], [7, 7, 7]]
         await rater.put("t", lease.rows.uids, {"score": [0.5, 1.5]}, lease=lease)
         await rater.ack(lease)
-        lease = await driver.lease("read", 2, timeout_s=5)
+        lease = await driver.lease("read", 2, timeout_s=60)
         assert lease.rows["score"].tolist() == [0.5, 1.5]
         assert lease.rows["answer"][1].tolist() == [7, 7, 7]
         with pytest.raises(Refused, match="'answer' of table 't' is written already"):
@@ -129,7 +129,7 @@ async def test_a_large_block_is_streamed_in_pieces(
     tokens = np.arange(5 << 20, dtype=np.int32)
     async with await Client.connect(controller.address, holder="w", node="b") as writer:
         await writer.put("t", [1], {"prompt": [tokens]}, groups=[1])
-        lease = await driver.lease("write", 1, timeout_s=30)
+        lease = await driver.lease("write", 1, timeout_s=60)
         assert np.array_equal(lease.rows["prompt"][0], tokens)
 
 
@@ -142,7 +142,7 @@ async def test_segments_of_a_node_go_when_the_controller_says_so(
     async with await Client.connect(controller.address, holder="w", node="b") as writer:
         await writer.put("t", [1], {"prompt": [[1]]}, groups=[1])
         await driver.drop("t", [1], "not wanted")
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while list((tmp_path / "b").glob("*.arrows")):
             await driver.stats()
 
@@ -163,17 +163,17 @@ async def test_a_unit_stops_when_its_controller_stays_away_for_longer_than_its_p
 ) -> None:
     controller = Controller(tmp_path / "queue")
     await controller.start()
-    unit = StorageUnit(tmp_path / "b", controller.address, node="b", timeout_s=0.2, patience_s=0.5)
+    unit = StorageUnit(tmp_path / "b", controller.address, node="b", timeout_s=0.6, patience_s=1.0)
     async with unit:
         await controller.close()
-        with pytest.raises(ControllerUnreachable, match=r"silent for 0.2 s"):
+        with pytest.raises(ControllerUnreachable, match=r"silent for 0.6 s"):
             await unit.closed()
     assert not list((tmp_path / "b").iterdir())
 
 
 async def settled(client: Client, clients: int) -> TableStats:
     """The table's figures once so many clients are connected."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while (stats := await client.stats()).clients != clients:
             pass
     return stats.tables["t"]
@@ -208,7 +208,7 @@ async def test_a_durable_unit_that_closes_is_away_at_once(tmp_path: Path) -> Non
         assert (await settled(driver, 1)).parked == {"b": 1}
         async with StorageUnit(tmp_path / "b", controller.address, node="b") as unit:
             assert unit.address == served_at
-            assert (await driver.lease("write", 1, timeout_s=5)).rows["prompt"][0].tolist() == [1]
+            assert (await driver.lease("write", 1, timeout_s=60)).rows["prompt"][0].tolist() == [1]
 
 
 async def test_a_unit_that_cannot_bind_leaves_no_client_behind(
@@ -228,7 +228,7 @@ async def test_rows_of_a_dead_node_are_issued_again_or_dropped_and_the_reader_is
 ) -> None:
     """B02: kill -9 of the unit that holds two answers and one prompt; the node comes back empty."""
     async with (
-        Controller(tmp_path / "queue", give_up_s=AWAY_S + 1.5) as controller,
+        Controller(tmp_path / "queue", give_up_s=AWAY_S + 4) as controller,
         await Client.connect(controller.address, holder="driver") as driver,
     ):
         await lose_a_node(controller, driver, units, tmp_path)
@@ -239,22 +239,22 @@ async def lose_a_node(controller: Controller, driver: Client, units: Make, tmp_p
     await units(controller, "", "127.0.0.1")
     await driver.create(table())
     await driver.put("t", [1, 2], {"prompt": [[1], [2]]}, groups=[1, 2])
-    writer = await Client.connect(controller.address, holder="w", node="b", timeout_s=2)
+    writer = await Client.connect(controller.address, holder="w", node="b")
     assert await write(writer, 2, 7) == [1, 2]
     await writer.put("t", [3], {"prompt": [[3]]}, groups=[3])
-    rated = await Client.connect(controller.address, holder="r", timeout_s=AWAY_S + 1)
-    lease = await rated.lease("rate", 1, timeout_s=5)
+    rated = await Client.connect(controller.address, holder="r")
+    lease = await rated.lease("rate", 1, timeout_s=60)
     await rated.put("t", lease.rows.uids, {"score": [1.0]}, lease=lease)
     await rated.ack(lease)
     unit.send_signal(signal.SIGKILL)
     unit.communicate()
-    reader = await Client.connect(controller.address, holder="r2", timeout_s=AWAY_S + 1)
+    reader = await Client.connect(controller.address, holder="r2", timeout_s=AWAY_S + 0.5)
     gone = (
-        r"rows \[2\] .* node 'b' .* was silent for 4 s; its rows are parked; after 4.5 s without it they are"
+        r"rows \[2\] .* node 'b' .* was silent for 3.5 s; its rows are parked; after 7 s without it they are"
     )
     with pytest.raises(UnitLost, match=gone):
-        await reader.lease("rate", 2, timeout_s=5)
-    again = await driver.lease("write", 2, timeout_s=30)
+        await reader.lease("rate", 2, timeout_s=60)
+    again = await driver.lease("write", 2, timeout_s=60)
     assert (again.rows.uids.tolist(), again.rows.attempts.tolist()) == ([1, 2], [1, 1])
     await driver.release(again, reason="only looked at", failed=False)
     table_ = (await driver.stats()).tables["t"]
@@ -263,11 +263,11 @@ async def lose_a_node(controller: Controller, driver: Client, units: Make, tmp_p
     await units(controller, "b", "127.0.0.2")
     async with await Client.connect(controller.address, holder="w2", node="b") as again:
         assert await write(again, 2, 8) == [1, 2]
-        lease = await reader.lease("rate", 2, timeout_s=5)
+        lease = await reader.lease("rate", 2, timeout_s=60)
         assert [cell.tolist() for cell in lease.rows["answer"]] == [[8, 8, 8], [8, 8, 8]]
         await reader.put("t", lease.rows.uids, {"score": [2.0, 3.0]}, lease=lease)
         await reader.ack(lease)
-        final = await driver.lease("read", 2, timeout_s=5)
+        final = await driver.lease("read", 2, timeout_s=60)
         assert final.rows["score"].tolist() == [2.0, 3.0]
     for client in (writer, rated, reader):
         await client.close()
@@ -291,13 +291,13 @@ async def test_rows_of_a_durable_node_come_back_with_it(tmp_path: Path) -> None:
         unit.send_signal(signal.SIGKILL)
         unit.communicate()
         with pytest.raises(UnitLost, match=r"rows \[1, 2\] .* its rows are parked and come back with it"):
-            await driver.lease("write", 2, timeout_s=5)
+            await driver.lease("write", 2, timeout_s=60)
         with pytest.raises(WaitTimeout, match=r"2 rows are parked: .* on nodes that are away \('b'\)"):
             await driver.lease("write", 2, timeout_s=0.01)
         assert (await driver.stats()).tables["t"].parked == {"b": 2}
         assert "2 rows parked on node b" in shown(tmp_path / "q")
         async with StorageUnit(tmp_path / "b", controller.address, node="b", address="tcp://127.0.0.4:*"):
-            lease = await driver.lease("write", 2, timeout_s=5)
+            lease = await driver.lease("write", 2, timeout_s=60)
             assert [cell.tolist() for cell in lease.rows["prompt"]] == [[1], [2]]
             assert lease.rows.attempts.tolist() == [1, 1]
             assert (await driver.stats()).tables["t"].parked == {}
@@ -312,5 +312,5 @@ async def test_rows_of_a_durable_node_come_back_with_it(tmp_path: Path) -> None:
             await Client.connect(controller.address, holder="driver") as driver,
         ):
             assert (await driver.stats()).tables["t"].rows == 2
-            lease = await driver.lease("write", 2, timeout_s=5)
+            lease = await driver.lease("write", 2, timeout_s=60)
             assert [cell.tolist() for cell in lease.rows["prompt"]] == [[1], [2]]

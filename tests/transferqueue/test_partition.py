@@ -30,7 +30,7 @@ from tests.transferqueue.relay import Relay
 
 pytestmark = pytest.mark.slow
 SHORT_S = 2.0
-LEASE_S = 6.0
+LEASE_S = 9.0
 
 
 def table() -> TableSpec:
@@ -92,7 +92,7 @@ async def answer(client: Client, uids: list[int]) -> None:
 
 async def parked(client: Client, count: dict[str, int]) -> None:
     """Returns once that many rows are parked."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while (await client.stats()).tables["t"].parked != count:
             pass
 
@@ -114,8 +114,8 @@ async def test_a_durable_node_comes_back_with_all_its_rows_and_its_clients_go_on
         patient = await stack.enter_async_context(await b.client("patient"))
         hasty = await b.client("hasty", timeout_s=SHORT_S)
         await answer(patient, [1, 2])
-        given_up = await hasty.lease("write", 1, timeout_s=5)
-        kept = await patient.lease("write", 1, timeout_s=5)
+        given_up = await hasty.lease("write", 1, timeout_s=60)
+        kept = await patient.lease("write", 1, timeout_s=60)
 
         b.cut()
         writing = asyncio.create_task(
@@ -125,7 +125,7 @@ async def test_a_durable_node_comes_back_with_all_its_rows_and_its_clients_go_on
             UnitLost,
             match=r"rows \[1, 2\] cannot be read: the storage unit of node 'b' .* was silent for 2 s",
         ):
-            await reader.lease("read", 2, timeout_s=5)
+            await reader.lease("read", 2, timeout_s=60)
         with pytest.raises(ControllerUnreachable, match="silent for 2 s"):
             await hasty.ack(given_up)
         await parked(driver, {"b": 2})
@@ -135,7 +135,7 @@ async def test_a_durable_node_comes_back_with_all_its_rows_and_its_clients_go_on
         b.mend()
         await writing
         await parked(driver, {})
-        read = await reader.lease("read", 3, timeout_s=10)
+        read = await reader.lease("read", 3, timeout_s=60)
         assert read.rows.uids.tolist() == [1, 2, 4]
         assert [cell.tolist() for cell in read.rows["answer"]] == [[1] * 3, [2] * 3, [4] * 3]
         assert read.rows.attempts.tolist() == [1, 1, 1], "what nobody could read cost no attempt"
@@ -164,19 +164,19 @@ async def test_a_node_in_memory_that_stays_away_is_given_up_and_its_leases_retur
         await driver.put("t", [1, 3], {"prompt": [[1]] * 2}, groups=[1, 3])
         there = await b.client("there")
         await answer(there, [1])
-        held = await there.lease("write", 1, timeout_s=5)
+        held = await there.lease("write", 1, timeout_s=60)
         assert held.rows.uids.tolist() == [3]
         await there.put("t", [2], {"prompt": [[2]]}, groups=[2])
 
         b.cut()
         with pytest.raises(UnitLost, match=r"rows \[1\] cannot be read: the storage unit of node 'b'"):
-            await driver.lease("read", 1, timeout_s=5)
+            await driver.lease("read", 1, timeout_s=60)
         await parked(driver, {"b": 2})
         await parked(driver, {})
         figures = (await driver.stats()).tables["t"]
         reason = "the storage unit of node 'b' was away for 5 s"
         assert (figures.rows, figures.dropped, figures.lost) == (2, {reason: 1}, 0)
-        again = await driver.lease("write", 9, timeout_s=5)
+        again = await driver.lease("write", 9, timeout_s=60)
         assert (again.rows.uids.tolist(), again.rows.attempts.tolist()) == ([1, 3], [1, 2])
         cells = [np.full(3, uid + 10, np.int32) for uid in (1, 3)]
         await driver.put("t", [1, 3], {"answer": cells}, lease=again, ack=True)
@@ -186,7 +186,7 @@ async def test_a_node_in_memory_that_stays_away_is_given_up_and_its_leases_retur
             await b.unit.closed()
         with pytest.raises(ControllerUnreachable, match="connect again"):
             await there.put("t", [3], {"answer": [[0]]}, lease=held, ack=True)
-        read = await driver.lease("read", 9, timeout_s=5)
+        read = await driver.lease("read", 9, timeout_s=60)
         assert [cell.tolist() for cell in read.rows["answer"]] == [[11] * 3, [13] * 3]
         await driver.ack(read)
         figures = (await driver.stats()).tables["t"]
@@ -206,7 +206,7 @@ async def test_a_short_cut_is_noticed_by_nobody(tmp_path: Path) -> None:
         there = await stack.enter_async_context(await b.client("there"))
         await there.put("t", [1, 2], {"prompt": [[1], [2]]}, groups=[1, 2])
         b.cut()
-        reading = asyncio.create_task(driver.lease("write", 2, timeout_s=5))
+        reading = asyncio.create_task(driver.lease("write", 2, timeout_s=60))
         await parked(driver, {"b": 2})
         b.mend()
         lease = await reading

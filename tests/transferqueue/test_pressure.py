@@ -37,9 +37,9 @@ async def test_a_table_full_of_bytes_holds_its_producer(connect: Make) -> None:
         await client.put("t", [uid], {"x": cells}, groups=[uid])
     with pytest.raises(WaitTimeout, match=r"it holds 3 of 65536 rows and .* of 262144 bytes"):
         await client.put("t", [3], {"x": cells}, groups=[3], timeout_s=0.01)
-    lease = await client.lease("eat", 1, timeout_s=5)
+    lease = await client.lease("eat", 1, timeout_s=60)
     await client.ack(lease)
-    await client.put("t", [3], {"x": cells}, groups=[3], timeout_s=5)
+    await client.put("t", [3], {"x": cells}, groups=[3], timeout_s=60)
     assert (await client.stats()).tables["t"].rows == 3
 
 

@@ -110,9 +110,9 @@ async def test_tensors_go_through_the_queue_and_a_reader_may_scribble(connect: M
     await producer.create(TableSpec(name="t", columns=(IMAGE,), tasks=looks))
     values = np.arange(12, dtype=np.float32).reshape(2, 2, 3)
     await producer.put("t", [1, 2], {"image": values}, groups=[1, 2])
-    lease = await consumer.lease("look", 2, timeout_s=5)
+    lease = await consumer.lease("look", 2, timeout_s=60)
     lease.rows.torch("image").zero_()
-    assert (await other.lease("also", 2, timeout_s=5)).rows["image"].tolist() == values.tolist()
+    assert (await other.lease("also", 2, timeout_s=60)).rows["image"].tolist() == values.tolist()
 
 
 def test_strings_have_no_tensor() -> None:

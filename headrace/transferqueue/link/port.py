@@ -6,12 +6,15 @@ or a message stays unseen. That is done here, once.
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from uuid import uuid4
 
 import zmq
 
 BURST = 64
 """Messages taken before other work on the loop gets its turn."""
+_UNBIND_S = 1.0
+"""For ZeroMQ to let go of an address."""
 _NOW, _MORE = int(zmq.NOBLOCK), int(zmq.NOBLOCK | zmq.SNDMORE)
 _READABLE = int(zmq.POLLIN)
 """Plain integers: the operators of an enum cost as much as the calls that they go into."""
@@ -48,6 +51,23 @@ class Port:
             if not self._draining and self._is_readable():
                 self._drain_soon()
         return True
+
+    async def unbind(self, address: str) -> None:
+        """Ends listening at a tcp address, which is free on return: ZeroMQ closes it in a thread of its own.
+
+        A monitor of the socket must have been closed before. Nothing happens where the socket is closed.
+        """
+        if self._socket.closed:
+            return
+        gone = asyncio.Event()
+        watching = Port(monitor(self._socket, zmq.EVENT_CLOSED), lambda frames: gone.set())
+        try:
+            self._socket.unbind(address)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_UNBIND_S):
+                    await gone.wait()
+        finally:
+            watching.close(linger_ms=0)
 
     def close(self, *, linger_ms: int) -> None:
         if self._socket.closed:

@@ -27,13 +27,13 @@ async def archive(tmp_path: Path, spec: Make, prompts: Make) -> Path:
         client = await Client.connect(controller.address, holder="all")
         await client.create(spec(units_per_step=1, staleness=1.0, tasks=spec().tasks[::2]))
         await client.put("samples", range(6), prompts(6), groups=[0, 0, 1, 1, 2, 3])
-        lease = await client.lease("roll", 4, version=0, timeout_s=5)
+        lease = await client.lease("roll", 4, version=0, timeout_s=60)
         cells = [np.full(uid + 1, 0, np.int32) for uid in range(4)]
         await client.put("samples", range(4), {"response": cells, "versions": cells}, lease=lease)
         await client.ack(lease)
         await client.put("samples", range(4), {"reward": [0.0, 1.0, 2.0, 3.0]})
         for step in (0, 1):
-            batch = await client.lease("learn", 2, version=step, timeout_s=5)
+            batch = await client.lease("learn", 2, version=step, timeout_s=60)
             await client.commit("learn", step, batch.rows.uids)
             await client.publish("actor", step + 1, f"sum {step}")
         await client.drop("samples", [4], "filtered")

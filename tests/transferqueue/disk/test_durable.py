@@ -248,7 +248,7 @@ async def test_a_closed_queue_goes_on_where_it_was(tmp_path: Path, spec: Make, p
         client = await Client.connect(address, holder="c")
         await client.create(spec())
         await client.put("samples", range(4), prompts(4), groups=[0, 0, 1, 1])
-        lease = await client.lease("roll", 2, version=0, timeout_s=5)
+        lease = await client.lease("roll", 2, version=0, timeout_s=60)
     async with Controller(directory, durability="disk") as controller:
         assert (controller.address, controller.recovered and controller.recovered.entries) == (address, 4)
         cells = [np.zeros(2, np.int32)] * 2
@@ -303,26 +303,26 @@ async def test_a_replica_leases_only_once_it_was_told_of_the_timeline(
         await client.create(table)
         await client.put("samples", range(4), prompts(4), groups=range(4))
         await client.publish("actor", 0, "sum 0")
-        lease = await client.lease("roll", 1, version=0, timeout_s=5)
+        lease = await client.lease("roll", 1, version=0, timeout_s=60)
         cells = [np.zeros(2, np.int32)]
         await client.put("samples", lease.rows.uids, {"response": cells, "versions": cells}, lease=lease)
         await client.ack(lease)
         await client.put("samples", lease.rows.uids, {"reward": [1.0]})
-        batch = await client.lease("learn", 1, version=0, timeout_s=5)
+        batch = await client.lease("learn", 1, version=0, timeout_s=60)
         await client.commit("learn", 0, batch.rows.uids)
         assert await client.publish("actor", 1, "sum 1") is None
-        await client.lease("roll", 1, version=1, timeout_s=5)
+        await client.lease("roll", 1, version=1, timeout_s=60)
         await client.rewind("learn", 0)
     async with Controller(directory, durability="disk"):
-        again = await client.lease("learn", 9, version=0, timeout_s=5)
+        again = await client.lease("learn", 9, version=0, timeout_s=60)
         assert again.rows.uids.tolist() == batch.rows.uids.tolist()
         await client.commit("learn", 0, again.rows.uids)
         assert await client.publish("actor", 1, "another") == 1
         with pytest.raises(StepRefused, match="'all' was not told"):
-            await client.lease("roll", 1, version=1, timeout_s=5)
-        told = await client.published("actor", after=1, timeout_s=5)
+            await client.lease("roll", 1, version=1, timeout_s=60)
+        told = await client.published("actor", after=1, timeout_s=60)
         assert (told.version, told.checksum, told.timeline) == (1, "another", 1)
-        assert len(await client.lease("roll", 1, version=1, timeout_s=5)) == 1
+        assert len(await client.lease("roll", 1, version=1, timeout_s=60)) == 1
         await client.close()
 
 

@@ -17,9 +17,9 @@ async def fill(controller: Controller, spec: Any, prompts: Make) -> Client:
     client = await Client.connect(controller.address, holder="answers/0")
     await client.create(spec)
     await client.put("samples", range(6), prompts(6), groups=[0, 0, 1, 1, 2, 2])
-    poisoned = await client.lease("roll", 1, version=0, timeout_s=5)
+    poisoned = await client.lease("roll", 1, version=0, timeout_s=60)
     await client.release(poisoned, reason="out of memory")
-    await client.lease("roll", 2, version=0, timeout_s=5)
+    await client.lease("roll", 2, version=0, timeout_s=60)
     await client.drop("samples", [5], "filtered")
     await client.publish("actor", 0, "sum")
     return client

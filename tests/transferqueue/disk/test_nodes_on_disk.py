@@ -88,7 +88,7 @@ async def test_cells_torn_on_another_node_are_found_when_its_unit_comes_back(tmp
             prompt = [np.full(8, 100 + uid, np.int32)]
             await there.put("t", [uid], {"prompt": prompt}, groups=[uid])
         for uid in (1, 2):
-            lease = await there.lease("write", 1, timeout_s=5)
+            lease = await there.lease("write", 1, timeout_s=60)
             answer = [np.full(8, 200 + uid, np.int32)]
             await there.put("t", [uid], {"answer": answer}, lease=lease, ack=True)
         await queue.unit.close()
@@ -97,7 +97,7 @@ async def test_cells_torn_on_another_node_are_found_when_its_unit_comes_back(tmp
         await queue.start_unit()
         figures = (await driver.stats()).tables["t"]
         assert (figures.rows, figures.dropped, figures.lost) == (3, {"payload torn or lost": 1}, 0)
-        lease = await driver.lease("write", 9, timeout_s=5)
+        lease = await driver.lease("write", 9, timeout_s=60)
         assert lease.rows.uids.tolist() == [2, 3, 4]
         assert [cell[0] for cell in lease.rows["prompt"]] == [102, 103, 104]
 
@@ -115,7 +115,7 @@ async def test_a_block_that_its_unit_has_not_got_is_taken_out_by_the_reader_that
         with pytest.raises(
             UnitLost, match=r"rows \[1\] .* has not got them: .* 0 rows are issued again and 1 are dropped"
         ):
-            await driver.lease("write", 1, timeout_s=5)
+            await driver.lease("write", 1, timeout_s=60)
         figures = (await driver.stats()).tables["t"]
         assert (figures.rows, figures.dropped, figures.lost) == (0, {"payload torn or lost": 1}, 0)
 
@@ -158,11 +158,11 @@ async def test_archived_cells_of_another_node_are_read_from_its_directory(
         await stack.enter_async_context(StorageUnit(home, queue.controller.address, node=""))
         await driver.create(table())
         await driver.put("t", [1, 2], {"prompt": [[1], [2, 2]]}, groups=[1, 2])
-        lease = await there.lease("write", 1, timeout_s=5)
+        lease = await there.lease("write", 1, timeout_s=60)
         await there.put("t", [1], {"answer": [[7, 7]]}, lease=lease, ack=True)
         await there.close()
         await driver.drop("t", [1, 2], "enough")
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while not list((b / "archive").glob("*.arrows")):
                 await driver.stats()
     with pytest.raises(PayloadError, match=r"cells on nodes b: give the directories .* \(--node NAME=DIR\)"):

@@ -26,18 +26,18 @@ async def test_live_staleness_and_counts_reach_prometheus(connect: Make, spec: M
     await client.put("samples", range(6), prompts(6), groups=range(6))
 
     async def roll(version: int, want: int) -> Any:
-        lease = await client.lease("roll", want, version=version, timeout_s=5)
+        lease = await client.lease("roll", want, version=version, timeout_s=60)
         cells = [np.full(4, version, np.int32)] * len(lease)
         await client.put("samples", lease.rows.uids, {"response": cells, "versions": cells}, lease=lease)
         await client.ack(lease)
 
     await roll(0, 2)
     await client.put("samples", [0, 1], {"reward": [1.0, 1.0]})
-    batch = await client.lease("learn", 2, timeout_s=5)
+    batch = await client.lease("learn", 2, timeout_s=60)
     await client.commit("learn", 0, batch.rows.uids)
     await roll(0, 1)
     await client.publish("actor", 1, "sum")
-    await client.lease("roll", 1, version=1, timeout_s=5)
+    await client.lease("roll", 1, version=1, timeout_s=60)
     table = (await client.stats()).tables["samples"]
     assert (table.staleness_in_flight, table.staleness_in_queue) == ({0: 1}, {1: 1})
     assert table.staleness_trained == {0: 2}
