@@ -30,7 +30,7 @@ name: routed
 staleness: 1
 steps: 2
 runtime: local
-no_progress_timeout_s: 60
+no_progress_timeout_s: 120
 policies:
   router: {{model: tiny-copier}}
   short: {{model: tiny-copier, seed: 1}}

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -12,7 +13,13 @@ from typing import Any
 
 import psutil
 
+from headrace.dataflow.record.rundir import read_jsonl
+
 COMMAND = (sys.executable, "-m", "headrace.dataflow.cli")
+OF_RUN = "HEADRACE_TEST_RUN"
+"""Variable that every process of a run has from it; see `processes`."""
+PATIENCE_S = 240.0
+"""For a run to end; it is there so that one that hangs is told from one that is slow."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,18 +35,34 @@ class Ended:
 
     @property
     def steps(self) -> list[dict[str, Any]]:
-        lines = (self.directory / "metrics.jsonl").read_text().splitlines()
-        return [record for record in map(json.loads, lines) if "step" in record]
+        return steps(self.directory)
 
     @property
     def events(self) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in (self.directory / "events.jsonl").read_text().splitlines()]
+        return events(self.directory)
 
 
-def headrace(*arguments: str, directory: Path, timeout_s: float = 240.0) -> Ended:
+def events(directory: Path, *kinds: str) -> list[dict[str, Any]]:
+    """What a run, which may go on, has said so far; of all kinds where none is named."""
+    found = read_jsonl(directory / "events.jsonl").records
+    return [event for event in found if not kinds or event["event"] in kinds]
+
+
+def steps(directory: Path, policy: str | None = None) -> list[dict[str, Any]]:
+    """Records of the steps that a run, which may go on, has made so far, of one policy or of all."""
+    found = read_jsonl(directory / "metrics.jsonl").records
+    return [line for line in found if "step" in line and policy in (None, line["policy"])]
+
+
+def headrace(*arguments: str, directory: Path) -> Ended:
     """Runs `headrace run ... --output directory` to its end."""
     with started(*arguments, directory=directory) as process:
-        out, err = process.communicate(timeout=timeout_s)
+        return ended(process, directory)
+
+
+def ended(process: subprocess.Popen[str], directory: Path) -> Ended:
+    """Waits for a run's end."""
+    out, err = process.communicate(timeout=PATIENCE_S)
     return Ended(code=process.returncode, out=out, err=err, directory=directory)
 
 
@@ -52,7 +75,7 @@ def started(*arguments: str, directory: Path | None = None) -> Iterator[subproce
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "COLUMNS": "200"},
+        env={**os.environ, "COLUMNS": "200", OF_RUN: str(directory)},
     )
     try:
         yield process
@@ -62,6 +85,9 @@ def started(*arguments: str, directory: Path | None = None) -> Iterator[subproce
                 with suppress(psutil.NoSuchProcess):
                     child.kill()
             process.communicate()
+        for pipe in (process.stdout, process.stderr):
+            if pipe is not None:
+                pipe.close()
 
 
 def until(process: subprocess.Popen[str], seen: Callable[[str], bool]) -> str:
@@ -73,21 +99,30 @@ def until(process: subprocess.Popen[str], seen: Callable[[str], bool]) -> str:
     raise AssertionError(f"the run ended first: {process.stderr.read() if process.stderr else ''}")
 
 
+def until_recorded(process: subprocess.Popen[str], seen: Callable[[], bool]) -> None:
+    """Returns once what the run has recorded is `seen`; fails when the run ends before."""
+    while not seen():
+        assert process.poll() is None, f"the run ended first: {process.communicate()[1]}"
+        time.sleep(0.05)
+
+
+def processes(directory: Path) -> list[psutil.Process]:
+    """Those that live of a run that was `started` with this directory, wherever they hang."""
+    return [each for each in psutil.process_iter() if _variable(each) == str(directory)]
+
+
+def _variable(process: psutil.Process) -> str | None:
+    try:
+        return process.environ().get(OF_RUN)
+    except psutil.Error:
+        return None
+
+
 def replica_pid(directory: Path, replica: str) -> int:
     """Process of the replica's newest start."""
-    lines = (directory / "events.jsonl").read_text().splitlines()
-    starts = [e for e in map(json.loads, lines) if e["event"] == "started" and e["replica"] == replica]
-    return int(starts[-1]["pid"])
+    return int([e["pid"] for e in events(directory, "started") if e["replica"] == replica][-1])
 
 
 def queue_pid(directory: Path) -> int:
-    """Process of the queue's controller, as it was first started."""
-    lines = (directory / "events.jsonl").read_text().splitlines()
-    return next(int(e["pid"]) for e in map(json.loads, lines) if e["event"] == "queue_started")
-
-
-def newest_queue_pid(directory: Path) -> int:
     """Process of the queue's controller, as it was last started."""
-    lines = (directory / "events.jsonl").read_text().splitlines()
-    starts = [e for e in map(json.loads, lines) if e["event"] in ("queue_started", "queue_restarted")]
-    return int(starts[-1]["pid"])
+    return int(events(directory, "queue_started", "queue_restarted")[-1]["pid"])

@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from headrace.dataflow.cli import app
-from tests.end_to_end.runs import Ended, started, until
+from tests.end_to_end.runs import ended, started, until
 
 GRAPH = """\
 name: live
@@ -53,11 +53,10 @@ def test_a_live_run_is_scaled_restarted_and_stopped_and_loses_nothing(tmp_path: 
         drill = CliRunner().invoke(app, ["inject", "answers/0", "hang", "--run", str(directory)])
         assert "drills are off; set drills: true" in str(drill.exception)
         asked(directory, "stop", "--why", "enough")
-        out, err = process.communicate(timeout=120)
-    ended = Ended(code=process.returncode, out=out, err=err, directory=directory)
-    assert ended.code == 130, err
+        run = ended(process, directory)
+    assert run.code == 130, run.err
     assert not (directory / "control.json").exists()
-    figures, events = ended.summary, ended.events
+    figures, events = run.summary, run.events
     assert (figures["samples_lost"], figures["samples_duplicated"]) == (0, 0)
     assert figures["staleness_violations"] == 0
     drained = [event["replica"] for event in events if event["event"] == "drained"]

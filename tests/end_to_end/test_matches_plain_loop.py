@@ -22,9 +22,7 @@ def expected() -> dict[str, torch.Tensor]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("runtime", "micro_batch_tokens"), [("local", 8192), ("local", 300), ("ray", 8192), ("ray", 300)]
-)
+@pytest.mark.parametrize(("runtime", "micro_batch_tokens"), [("local", 8192), ("local", 300), ("ray", 300)])
 def test_ten_steps_give_the_weights_of_a_plain_loop(
     expected: dict[str, torch.Tensor], tmp_path: Path, runtime: str, micro_batch_tokens: int
 ) -> None:

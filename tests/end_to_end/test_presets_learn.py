@@ -11,6 +11,8 @@ BY_REWARD = (
     *("grpo", "dr_grpo", "dapo", "gspo", "gspo_token", "ppo", "reinforce_pp", "rloo", "pacs", "rover", "sao"),
     *("decoupled_ppo", "tis", "icepop", "cispo", "rapid", "topr", "m2po"),
 )
+ELSEWHERE = ("grpo", "ppo", "sao")
+"""They learn in `test_learning.py`, `test_policies_learn.py` and `test_sao.py` as well."""
 STALE = ("decoupled_ppo", "tis", "icepop", "cispo", "rapid", "topr", "m2po")
 """Those made for samples of older policies get them; the others' runs are the same each time."""
 TAUGHT = (("opd", 1), ("atod", 2))
@@ -32,8 +34,13 @@ def test_every_preset_is_among_these() -> None:
     assert {*BY_REWARD, *dict(TAUGHT), "sft", "value"} == set(ALGORITHMS)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", BY_REWARD)
+@pytest.mark.parametrize(
+    "kind",
+    [
+        pytest.param(kind, marks=pytest.mark.nightly if kind in ELSEWHERE else pytest.mark.slow)
+        for kind in BY_REWARD
+    ],
+)
 def test_a_preset_learns_to_copy_from_rewards(tmp_path: Path, kind: str) -> None:
     staleness = 1 if kind in STALE else 0
     course = copying(tmp_path / "run", f"learn.algorithm={kind}", f"staleness={staleness}")

@@ -25,7 +25,7 @@ name: two
 staleness: 1
 steps: 6
 runtime: local
-no_progress_timeout_s: 60
+no_progress_timeout_s: 120
 policies:
   solver: {{model: tiny-copier, optimizer: {{lr: 1.0e-3}}}}
   verifier: {{model: tiny-copier, seed: 1, optimizer: {{lr: 1.0e-3}}}}
@@ -38,23 +38,24 @@ nodes:
   judgements: {{kind: rollout, inputs: [judged], policy: verifier, engine: fake, max_new_tokens: 2,
                threads: 1, fake: {{answer: random, vocabulary: 5, mean_tokens: 2}}}}
   judging: {{kind: reward, inputs: [judgements], verifier: {{kind: python, function: "{JUDGING}:judgement"}}}}
-  learn_judging: {{kind: trainer, inputs: [judgements, judging], policy: verifier, algorithm: grpo,
-                  prompts_per_step: 4, threads: 1}}
+  learn_judging: {{kind: trainer, inputs: [judgements, judging], policy: verifier,
+                  algorithm: {{kind: grpo, entropy_coef: 0.01}}, prompts_per_step: 4, threads: 1}}
   trust: {{kind: join, inputs: [judging], column: trust, of: reward_parts.trust}}
   scores:
     kind: reward
     inputs: [answers, trust]
     verifier: {{kind: python, function: "{JUDGING}:solution", columns: [trust]}}
-  learn: {{kind: trainer, inputs: [answers, scores], policy: solver, algorithm: grpo, prompts_per_step: 2,
-          threads: 1}}
+  learn: {{kind: trainer, inputs: [answers, scores], policy: solver,
+          algorithm: {{kind: grpo, entropy_coef: 0.01}}, prompts_per_step: 2, threads: 1}}
 """
+"""The entropy's part moves the weights in every step, whatever the scores."""
 
 APART = """\
 name: apart
 staleness: 1
 steps: 6
 runtime: local
-no_progress_timeout_s: 60
+no_progress_timeout_s: 120
 policies:
   slow: {model: tiny-copier}
   quick: {model: tiny-copier}

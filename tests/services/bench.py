@@ -32,7 +32,7 @@ FLOW = Flow(
     temperature=1.0,
     max_new_tokens=16,
     model="tiny-copier",
-    no_progress_timeout_s=5.0,
+    no_progress_timeout_s=60.0,
 )
 
 

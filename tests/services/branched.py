@@ -114,7 +114,7 @@ class Between:
         """All rows of the new table that are there, leased; None where there are none."""
         stats = (await self.client.stats()).tables["judged"]
         ready = stats.tasks["look"].ready
-        return (await self.client.lease("look", ready, timeout_s=5.0)).rows if ready else None
+        return (await self.client.lease("look", ready, timeout_s=60.0)).rows if ready else None
 
 
 @asynccontextmanager

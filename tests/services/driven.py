@@ -160,7 +160,7 @@ async def bed(
     transforms: tuple[TransformOptions, ...] = (),
 ) -> AsyncIterator[Bed]:
     async with (
-        asyncio.timeout(20),
+        asyncio.timeout(60),
         queue(tmp_path, table) as (address, client),
         await Client.connect(address, holder="double/0") as own,
     ):
@@ -170,6 +170,6 @@ async def bed(
 
 async def checked(client: Client) -> dict[int, int]:
     """x to y of every whole row that is ready."""
-    lease = await client.lease("check", 1000, timeout_s=5.0)
+    lease = await client.lease("check", 1000, timeout_s=60.0)
     x, y = np.asarray(lease.rows["x"]).tolist(), np.asarray(lease.rows["y"]).tolist()
     return dict(zip(x, y, strict=True))

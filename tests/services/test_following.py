@@ -78,7 +78,7 @@ class Bed:
         }
         await self.client.put("rows", [self._rows], columns, groups=[self._rows])
         self._rows += 1
-        lease = await self.client.lease("read", 1, timeout_s=5.0)
+        lease = await self.client.lease("read", 1, timeout_s=60.0)
         await self.client.ack(lease)
         return lease.rows[self.column][0]
 
@@ -94,7 +94,7 @@ async def bed(kind: type[ModelScorer], tmp_path: Path) -> AsyncIterator[Bed]:
         ),
     )
     async with (
-        asyncio.timeout(20),
+        asyncio.timeout(60),
         queue(tmp_path, spec) as (address, client),
         await Client.connect(address, holder="scorer/0") as own,
     ):

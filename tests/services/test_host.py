@@ -60,7 +60,7 @@ async def hosted(
 ) -> AsyncIterator[tuple[Hosted, Client]]:
     monkeypatch.setitem(KINDS, "reward", replace(KINDS["reward"], serves=serves))
     (tmp_path / "logs").mkdir()
-    async with asyncio.timeout(20), queue(tmp_path, NUMBERS, TABLE) as (address, client):
+    async with asyncio.timeout(60), queue(tmp_path, NUMBERS, TABLE) as (address, client):
         assignment = Assignment(
             kind="reward",
             node="double",
@@ -98,7 +98,7 @@ async def test_a_replica_serves_until_the_data_ends_and_leaves_the_queue(
         stats = await client.stats()
         assert stats.tables["numbers"].tasks["check"].ready == 6
         assert stats.clients == 1
-        told = await client.lease("observe", 100, timeout_s=5.0)
+        told = await client.lease("observe", 100, timeout_s=60.0)
         assert set(told.rows["source"]) == {"double/3"}
         assert log(tmp_path) == ""
 
@@ -145,7 +145,7 @@ async def test_a_stopped_loop_closes_and_its_last_record_is_told(
         await until_ended(client)
         await asyncio.gather(replica.stop(), replica.stop())
         await running
-        told = await client.lease("observe", 100, timeout_s=5.0)
+        told = await client.lease("observe", 100, timeout_s=60.0)
         assert list(told.rows["kind"]) == ["state", "state", "state", "closed_in_order"]
         assert [body["new"] for body in told.rows["body"][:3]] == ["loading", "ready", "stopped"]
         assert (await client.stats()).clients == 1
@@ -154,7 +154,7 @@ async def test_a_stopped_loop_closes_and_its_last_record_is_told(
 async def until_ended(client: Client) -> None:
     """Waits, in the queue, until somebody has ended the table of numbers."""
     with pytest.raises(EndOfData):
-        await client.lease("double", 1, timeout_s=5.0)
+        await client.lease("double", 1, timeout_s=60.0)
 
 
 async def test_a_replica_that_is_stopped_before_it_ran_never_starts(

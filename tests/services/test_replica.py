@@ -63,7 +63,7 @@ async def test_a_service_that_says_it_failed_hands_back_and_ends_at_once(tmp_pat
             await b.replica.run()
         assert str(first_error(raised.value)) == "60% of scorings raised"
         assert len(service.calls) == 1
-        back = await b.client.lease("double", 8, timeout_s=5)
+        back = await b.client.lease("double", 8, timeout_s=60)
         assert back.rows.attempts.tolist() == [2] * 8
         assert b.report.states[-1] == "failed"
         assert b.report.of("state")[-1]["reason"] == "ReplicaFailed: 60% of scorings raised"
@@ -108,7 +108,7 @@ async def test_a_cancelled_replica_hands_back_what_it_holds_without_counting_an_
         await asyncio.wait({running})
         assert running.cancelled()
         assert await b.figures() == (8, 0, 0)
-        lease = await b.client.lease("double", 8, timeout_s=1.0)
+        lease = await b.client.lease("double", 8, timeout_s=60)
         assert lease.rows.attempts.tolist() == [1] * 8
         assert (service.interrupted, service.closed) == (1, 1)
         assert b.report.states[-1] == "stopped"
@@ -255,7 +255,7 @@ async def test_rows_may_be_acknowledged_as_they_are_or_dropped_for_every_task(tm
         await b.replica.run()
         stats = (await b.client.stats()).tables["numbers"]
         assert (stats.tasks["double"].done, stats.dropped) == (3, {"odd": 3})
-        lease = await b.client.lease("check", 10, timeout_s=5.0)
+        lease = await b.client.lease("check", 10, timeout_s=60.0)
         assert lease.rows.uids.tolist() == [0, 2, 4]
         assert b.report.of("process_failed") == b.report.of("lease_lost") == []
 

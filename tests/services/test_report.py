@@ -14,7 +14,7 @@ from tests.services.bench import queue
 
 
 async def told(client: Client) -> list[tuple[str, str, int, dict[str, object]]]:
-    rows = (await client.lease("observe", 1000, timeout_s=5.0)).rows
+    rows = (await client.lease("observe", 1000, timeout_s=60.0)).rows
     return list(zip(rows["source"], rows["kind"], rows["step"], rows["body"], strict=True))
 
 
@@ -55,7 +55,7 @@ async def test_a_queue_that_is_gone_disturbs_nobody(tmp_path: Path) -> None:
         report = QueueReport(client, "answers/0")
         await client.close()
         report.event("late")
-        await asyncio.wait_for(report.close(), 5.0)
+        await asyncio.wait_for(report.close(), 60.0)
         assert report.lost == 1
 
 

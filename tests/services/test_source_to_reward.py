@@ -64,7 +64,7 @@ def context(client: Client, node: str, options: Any, model: str, tmp_path: Path)
         temperature=1.0,
         max_new_tokens=16,
         model="tiny-copier",
-        no_progress_timeout_s=30.0,
+        no_progress_timeout_s=60.0,
     )
     return Context(
         run="test",
@@ -87,7 +87,7 @@ async def answer(client: Client, texts: Any, tokenizer: Any) -> None:
     """Writes `texts(rows)` as the answers of all rows, the stop token included, until the data ends."""
     while True:
         try:
-            lease = await client.lease("answers", 16, timeout_s=30.0)
+            lease = await client.lease("answers", 16, timeout_s=60.0)
         except EndOfData:
             return
         ids = [
@@ -109,7 +109,7 @@ async def answer(client: Client, texts: Any, tokenizer: Any) -> None:
 async def score(client: Client, reward: Reward) -> None:
     while True:
         try:
-            lease = await client.lease("scores", reward.capacity, timeout_s=30.0)
+            lease = await client.lease("scores", reward.capacity, timeout_s=60.0)
         except EndOfData:
             return
         async for output in reward.process(lease.rows):
@@ -121,7 +121,7 @@ async def learned(client: Client) -> list[Rows]:
     leases: list[Rows] = []
     while True:
         try:
-            lease = await client.lease("learn", 1024, timeout_s=30.0)
+            lease = await client.lease("learn", 1024, timeout_s=60.0)
         except EndOfData:
             return leases
         leases.append(lease.rows)

@@ -68,6 +68,7 @@ async def client(launch: Launch, tmp_path: Path) -> AsyncIterator[httpx2.AsyncCl
         httpx2.AsyncClient(
             base_url=door.url,
             headers={"authorization": f"Bearer {door.token}", "x-headrace-who": "ann@desk"},
+            timeout=60.0,
         ) as client,
     ):
         yield client
@@ -97,7 +98,7 @@ async def test_every_route_asks_for_the_token(
     routes = (await client.get("/openapi.json")).json()["paths"]
     assert len(routes) == 8
     for headers in ({}, {"authorization": "Bearer x"}, {"authorization": "Basic x"}):
-        async with httpx2.AsyncClient(base_url=client.base_url, headers=headers) as stranger:
+        async with httpx2.AsyncClient(base_url=client.base_url, headers=headers, timeout=60.0) as stranger:
             for route, methods in (*routes.items(), ("/openapi.json", ["get"])):
                 for method in methods:
                     answer = await stranger.request(method, route, json={"replicas": 2})

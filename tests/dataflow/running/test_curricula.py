@@ -17,7 +17,7 @@ GRAPH = """\
 name: copy
 steps: 4
 runtime: local
-no_progress_timeout_s: 20
+no_progress_timeout_s: 120
 max_restarts: 1
 policies:
   actor: {model: tiny-copier}

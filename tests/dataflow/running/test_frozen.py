@@ -14,7 +14,7 @@ GRAPH = """\
 name: copy
 steps: 2
 runtime: local
-no_progress_timeout_s: 20
+no_progress_timeout_s: 120
 policies:
   actor: {{model: tiny-copier}}
   other: {{model: {model}}}

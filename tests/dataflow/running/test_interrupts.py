@@ -27,7 +27,7 @@ async def under(patient: bool, *signals: int) -> tuple[str, int, bool]:
             return "asked"
 
     seen: list[Interrupts] = []
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         end = await asyncio.create_task(body())
     return end, seen[0].count, seen[0].asked.is_set()
 

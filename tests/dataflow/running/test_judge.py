@@ -11,7 +11,7 @@ GRAPH = """\
 name: copy
 steps: 2
 runtime: local
-no_progress_timeout_s: 20
+no_progress_timeout_s: 120
 policies:
   actor: {{model: tiny-copier}}
   elder: {{model: tiny-copier, seed: 7}}

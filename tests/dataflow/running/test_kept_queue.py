@@ -64,7 +64,7 @@ def without_delay(monkeypatch: pytest.MonkeyPatch) -> None:
 async def test_a_queue_on_disk_is_started_again_on_the_same_directory() -> None:
     runtime = Controllers(("tcp://a", DIED), ("tcp://a", DIED), ("tcp://a", None))
     queue, report = kept(runtime, "disk")
-    async with asyncio.timeout(20), queue:
+    async with asyncio.timeout(60), queue:
         while len(report.of("queue_restarted")) < 2:
             await asyncio.sleep(0)
         assert (queue.address, queue.timeout_s) == ("tcp://a", RETURN_S)
@@ -74,7 +74,7 @@ async def test_a_queue_on_disk_is_started_again_on_the_same_directory() -> None:
 
 async def test_a_queue_in_memory_does_not_come_back() -> None:
     queue, report = kept(Controllers(("tcp://a", DIED)), "memory")
-    async with asyncio.timeout(20), queue:
+    async with asyncio.timeout(60), queue:
         assert queue.timeout_s == SILENCE_S
         with pytest.raises(ReplicaDied, match="the process of queue is gone"):
             await queue.over()
@@ -84,7 +84,7 @@ async def test_a_queue_in_memory_does_not_come_back() -> None:
 async def test_a_queue_that_dies_again_and_again_is_given_up_with_its_last_cause() -> None:
     refused = ReplicaFailed("queue: JournalError: disk is full")
     queue, report = kept(Controllers(("tcp://a", DIED), refused, refused), "disk")
-    async with asyncio.timeout(20), queue:
+    async with asyncio.timeout(60), queue:
         with pytest.raises(ReplicaFailed, match="disk is full"):
             await queue.over()
     assert [detail["failures"] for detail in report.of("queue_died")] == [1, 2, 3]
@@ -92,6 +92,6 @@ async def test_a_queue_that_dies_again_and_again_is_given_up_with_its_last_cause
 
 async def test_a_queue_that_comes_back_where_nobody_looks_is_an_error() -> None:
     queue, _ = kept(Controllers(("tcp://a", DIED), ("tcp://b", None)), "disk")
-    async with asyncio.timeout(20), queue:
+    async with asyncio.timeout(60), queue:
         with pytest.raises(ReplicaFailed, match="came back at tcp://b, and its clients know it at tcp://a"):
             await queue.over()

@@ -14,7 +14,7 @@ from tests.services.bench import queue
 async def test_every_record_of_every_service_is_written_once_and_then_it_ends(tmp_path: Path) -> None:
     run = RunDir.create("sort", tmp_path / "run")
     async with (
-        asyncio.timeout(20),
+        asyncio.timeout(60),
         queue(tmp_path, TABLE) as (address, client),
         await Client.connect(address, holder="launch") as own,
     ):
@@ -38,7 +38,7 @@ async def test_every_record_of_every_service_is_written_once_and_then_it_ends(tm
 
 async def test_steps_keep_their_number_and_other_metrics_have_none(tmp_path: Path) -> None:
     run = RunDir.create("sort", tmp_path / "run")
-    async with asyncio.timeout(20), queue(tmp_path, TABLE) as (_, client):
+    async with asyncio.timeout(60), queue(tmp_path, TABLE) as (_, client):
         async with QueueReport(client, "learn/0") as report:
             report.metrics({"reward/mean": 1.0}, step=0)
         with Telemetry(run) as telemetry:

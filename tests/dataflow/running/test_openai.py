@@ -15,7 +15,7 @@ GRAPH = """\
 name: copy
 steps: 2
 runtime: local
-no_progress_timeout_s: 60
+no_progress_timeout_s: 120
 policies:
   actor: {model: tiny-copier}
   elder: {model: tiny-copier, seed: 7}

@@ -15,7 +15,7 @@ GRAPH = """\
 name: copy
 steps: 5
 runtime: local
-no_progress_timeout_s: 20
+no_progress_timeout_s: 120
 queue: {durability: disk}
 policies:
   actor: {model: tiny-copier, optimizer: {lr: 1.0e-3, schedule: greedy}}

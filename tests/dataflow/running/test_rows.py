@@ -15,7 +15,7 @@ GRAPH = """\
 name: copy
 steps: 2
 runtime: local
-no_progress_timeout_s: 20
+no_progress_timeout_s: 120
 max_restarts: 0
 queue: {{durability: disk}}
 policies:

@@ -134,7 +134,7 @@ def without_delay(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 async def diary() -> AsyncIterator[list[str]]:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         yield []
 
 

@@ -128,7 +128,7 @@ async def test_rows_without_a_prompt_are_owed_nothing_any_more(tmp_path: Path) -
         made = [ORIGIN.group_of(1 << 16, 0), ORIGIN.group_of(1 << 16 | 1, 0)]
         made += [ORIGIN.group_of(uid, index) for uid in (2 << 16, 2 << 16 | 1) for index in (0, 1)]
         assert sorted(set(rows.groups.tolist())) == made
-        missing = await b.client.lease("learn", 10, timeout_s=5.0)
+        missing = await b.client.lease("learn", 10, timeout_s=60.0)
         assert missing.rows.uids.tolist() == [0, 1]
         assert np.isnan(missing.rows["verdict"]).all()
         assert b.report.lines[0] == (None, {"branch/judged/without": 2.0})
@@ -192,7 +192,7 @@ async def test_rows_that_come_again_make_nothing_twice_whatever_the_function_say
 async def test_copies_are_made_once_and_under_the_rows_own_numbers(tmp_path: Path) -> None:
     async with between(tmp_path, copied=True) as b:
         await b.solved(3)
-        lease = await b.client.lease("judged", 2, timeout_s=5.0)
+        lease = await b.client.lease("judged", 2, timeout_s=60.0)
         cells = {name: lease.rows.arrow(name) for name in lease.rows.columns}
         await b.client.put("judged", lease.rows.uids, cells, groups=lease.rows.groups)
         await b.client.drop("judged", lease.rows.uids, "over before")

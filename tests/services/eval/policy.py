@@ -22,7 +22,7 @@ class Heard(Remembered):
 
     async def said(self, kind: str, count: int) -> None:
         """Returns once events of that kind are so many."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while len(self.of(kind)) < count:
                 self._new.clear()
                 await self._new.wait()

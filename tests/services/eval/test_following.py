@@ -34,7 +34,7 @@ class Watched(WeightStore):
 
     async def asked(self, *versions: int) -> None:
         """Returns once it was asked for these, in that order."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while self._asked != list(versions):
                 self._new.clear()
                 await self._new.wait()

@@ -82,7 +82,7 @@ async def running(
     (tmp_path / "mine.py").write_text(FUNCTIONS)
     options = RowFilterOptions(function=f"{tmp_path}/mine.py:{name}", columns=columns)
     async with (
-        asyncio.timeout(30),
+        asyncio.timeout(60),
         queue(tmp_path, TABLE) as (address, client),
         await Client.connect(address, holder="valid/0") as own,
     ):
@@ -102,9 +102,9 @@ async def test_rows_pass_with_a_mark_or_leave_with_a_reason(tmp_path: Path) -> N
         await replica.run()
         table = (await client.stats()).tables["rows"]
         assert table.dropped == {"known": 3, "too long to read": 1}
-        lease = await client.lease("learn", 10, timeout_s=5.0)
+        lease = await client.lease("learn", 10, timeout_s=60.0)
         assert (lease.rows.uids.tolist(), lease.rows["valid_passed"].tolist()) == ([0, 3], [True, True])
-        beside = await client.lease("beside", 10, timeout_s=5.0)
+        beside = await client.lease("beside", 10, timeout_s=60.0)
         assert beside.rows.uids.tolist() == [0, 3]
         assert told(report) == {
             "filter/valid/passed": 2.0,

@@ -27,8 +27,8 @@ def scaled(by: int) -> Callable[[dict[str, Any]], dict[str, Any]]:
     return answer
 
 
-def scaling(**arguments: Any) -> Isolated:
-    return Isolated(f"{__file__}:scaled", arguments, noun="scaler", timeout_s=0.5)
+def scaling(timeout_s: float = 60.0, **arguments: Any) -> Isolated:
+    return Isolated(f"{__file__}:scaled", arguments, noun="scaler", timeout_s=timeout_s)
 
 
 async def test_what_is_made_of_the_arguments_answers_questions() -> None:
@@ -40,9 +40,10 @@ async def test_what_is_made_of_the_arguments_answers_questions() -> None:
 
 
 async def test_whatever_goes_wrong_names_the_function_and_the_next_question_is_answered() -> None:
-    scaler = scaling(by=2)
+    scaler = scaling(0.5, by=2)
     with pytest.raises(TookTooLong, match=r"^the scaler took longer than 0\.5 s$"):
         await scaler.ask({"x": "sleep"})
+    scaler._timeout_s = 60.0
     with pytest.raises(Raised, match=r"^KeyboardInterrupt: "):
         await scaler.ask({"x": "exit"})
     with pytest.raises(Raised, match=r"^TypeError: can not serialize 'object' object"):

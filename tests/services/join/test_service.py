@@ -21,7 +21,7 @@ async def judged(b: Between, verdicts: Verdicts) -> None:
 
 
 async def verdicts(b: Between) -> dict[int, float]:
-    lease = await b.client.lease("learn", 10, timeout_s=5.0)
+    lease = await b.client.lease("learn", 10, timeout_s=60.0)
     return dict(zip(lease.rows.uids.tolist(), lease.rows["verdict"].tolist(), strict=True))
 
 

@@ -274,7 +274,7 @@ async def test_what_cannot_work_fails_the_setup(
 
 
 async def test_as_many_requests_are_in_flight_as_allowed(tmp_path: Path) -> None:
-    three = threading.Barrier(3, timeout=20)
+    three = threading.Barrier(3, timeout=60)
     flying: list[str] = []
     together: list[int] = []
 

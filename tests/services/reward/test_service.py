@@ -72,7 +72,7 @@ async def started(options: RewardOptions, tmp_path: Path) -> tuple[Reward, Spoke
         temperature=1.0,
         max_new_tokens=16,
         model="tiny-copier",
-        no_progress_timeout_s=5.0,
+        no_progress_timeout_s=60.0,
     )
     context = Context(
         run="copy",

@@ -84,7 +84,7 @@ async def running(
 ) -> AsyncIterator[tuple[Client, Sink, Told]]:
     """A sink that is set up; its run is the test's to start."""
     async with (
-        asyncio.timeout(20),
+        asyncio.timeout(60),
         queue(tmp_path, TABLE) as (address, client),
         await Client.connect(address, holder="kept/0") as own,
     ):

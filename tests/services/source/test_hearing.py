@@ -40,7 +40,7 @@ async def score(client: Client, until: Callable[[], bool]) -> list[int]:
     scored: list[int] = []
     with suppress(EndOfData):
         while not until():
-            lease = await client.lease("scores", 1, timeout_s=30.0)
+            lease = await client.lease("scores", 1, timeout_s=60.0)
             rewards = np.linspace(0.0, 1.0, len(lease.rows))
             await client.put("rows", lease.rows.uids, {"reward": rewards}, lease=lease, ack=True)
             scored.append(int(lease.rows.groups[0]))

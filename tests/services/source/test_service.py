@@ -78,7 +78,7 @@ def context(table: Table, options: SourceOptions, tmp_path: Path, **changes: Any
         temperature=1.0,
         max_new_tokens=16,
         model="tiny-copier",
-        no_progress_timeout_s=5.0,
+        no_progress_timeout_s=60.0,
     )
     made = Context(
         run="copy",

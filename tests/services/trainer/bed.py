@@ -162,7 +162,7 @@ class Bed:
 
         `finish`, `retokenises` are of the second answers.
         """
-        lease = await self.client.lease("answers", 2 * groups, version=version, timeout_s=5.0)
+        lease = await self.client.lease("answers", 2 * groups, version=version, timeout_s=60.0)
         size = len(lease.rows)
         columns = {
             "response_ids": [np.array([5, 1], dtype=np.int32)] * size,
@@ -177,7 +177,7 @@ class Bed:
         await self.score(rewards)
 
     async def score(self, given: Sequence[float]) -> None:
-        lease = await self.client.lease("scores", 100, timeout_s=5.0)
+        lease = await self.client.lease("scores", 100, timeout_s=60.0)
         size = len(lease.rows)
         rewards = {
             "reward": np.tile(given, size // 2),
@@ -188,7 +188,7 @@ class Bed:
         await self.client.ack(lease)
 
     async def version(self, after: int) -> int:
-        return (await self.client.published("actor", after=after, timeout_s=5.0)).version
+        return (await self.client.published("actor", after=after, timeout_s=60.0)).version
 
     def checkpoints(self) -> dict[str, int]:
         """The weight in each checkpoint, by name."""
@@ -209,7 +209,7 @@ async def bed(
     """`parents`: tables that those of `spec` come from."""
     made = TrainerOptions(**{"algorithm": GrpoOptions(), "prompts_per_step": 2} | options)
     async with (
-        asyncio.timeout(20),
+        asyncio.timeout(60),
         queue(tmp_path, *parents, spec) as (address, client),
         await Client.connect(address, holder="learn/0") as own,
     ):

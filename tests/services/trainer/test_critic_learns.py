@@ -133,7 +133,7 @@ async def bed(tmp_path: Path) -> AsyncIterator[Bed]:
 async def test_a_step_of_a_critic_is_committed_published_and_told_by_names_of_its_own(tmp_path: Path) -> None:
     async with bed(tmp_path) as b:
         await asyncio.gather(b.train(steps=2), b.steps(0, 2))
-        assert (await b.client.published("critic", after=1, timeout_s=5.0)).version == 2
+        assert (await b.client.published("critic", after=1, timeout_s=60.0)).version == 2
         table = (await b.client.stats()).tables["rows"]
         assert (table.step, table.trained, table.lost) == (2, 2 * GROUPS * SAMPLES, 0)
         first, second = b.metrics()
@@ -158,7 +158,7 @@ async def test_a_critic_goes_on_from_its_checkpoint(tmp_path: Path) -> None:
         b.context = replace(b.context, resume=tmp_path / "checkpoints" / "step-00000001")
         await asyncio.gather(b.train(first_step=1, steps=2), b.steps(1, 2))
         assert [metrics["critic/updates"] for metrics in b.metrics()] == [1.0, 1.0]
-        assert (await b.client.published("critic", after=1, timeout_s=5.0)).version == 2
+        assert (await b.client.published("critic", after=1, timeout_s=60.0)).version == 2
 
 
 @pytest.mark.slow

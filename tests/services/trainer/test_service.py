@@ -222,7 +222,7 @@ async def test_a_resume_does_not_ask_a_quarantined_prompt_again(tmp_path: Path, 
         await b.prompts(3)
         await b.version(after=-1)
         for _ in range(3):
-            lease = await b.client.lease("answers", 2, version=0, timeout_s=5.0)
+            lease = await b.client.lease("answers", 2, version=0, timeout_s=60.0)
             assert set(lease.rows.groups.tolist()) == {0}
             await b.client.release(lease, reason="poison")
         await b.answer(2, 0)

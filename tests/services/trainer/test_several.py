@@ -21,7 +21,7 @@ async def lived(b: Bed, steps: int, **flow: Any) -> list[str]:
     await b.prompts(2 * steps)
     checksums = []
     for version in range(steps + 1):
-        publication = await b.client.published("actor", after=version - 1, timeout_s=5.0)
+        publication = await b.client.published("actor", after=version - 1, timeout_s=60.0)
         assert publication.version == version
         checksums.append(publication.checksum)
         if version < steps:
@@ -81,12 +81,12 @@ async def test_a_step_begins_when_the_other_policies_have_come_as_far(
 async def test_two_policies_pass_the_barrier_in_step(tmp_path: Path) -> None:
     """Each publishes a version once both have come to the one before: neither is ever two ahead."""
     order: list[tuple[str, int]] = []
-    async with asyncio.timeout(20), queue(tmp_path) as (_, client):
+    async with asyncio.timeout(60), queue(tmp_path) as (_, client):
 
         async def train(name: str, other: str) -> None:
             await client.publish(name, 0, name)
             for step in range(3):
-                await reached(client, (other,), step, timeout_s=5.0)
+                await reached(client, (other,), step, timeout_s=60.0)
                 order.append((name, step))
                 await client.publish(name, step + 1, f"{name}{step}")
 
@@ -96,7 +96,7 @@ async def test_two_policies_pass_the_barrier_in_step(tmp_path: Path) -> None:
 
 
 async def test_a_wait_at_the_barrier_names_whom_it_waits_for(tmp_path: Path) -> None:
-    async with asyncio.timeout(20), queue(tmp_path) as (_, client):
+    async with asyncio.timeout(60), queue(tmp_path) as (_, client):
         await client.publish("one", 2, "a")
         await client.publish("two", 1, "b")
         message = (
@@ -119,7 +119,7 @@ async def test_the_table_of_a_trainer_that_is_through_holds_up_none_of_the_other
         assert b.report.of("checkpoint") == [{"step": 1}]
         table = (await b.client.stats()).tables["rows"]
         assert (table.trained, table.tasks["learn"].over) == (4, True)
-        lease = await b.client.lease("answers", 8, version=1, timeout_s=5.0)
+        lease = await b.client.lease("answers", 8, version=1, timeout_s=60.0)
         assert len(lease.rows) == 8
 
 

@@ -21,6 +21,8 @@ class MortalMachine(RuleBasedStateMachine):
     """`Run` notes what was acknowledged in plain sets and compares after every restart."""
 
     root: Path
+    seed = 0
+    """Added to those that are drawn, so that one drive after another goes other ways."""
     examples = operations = crashes = steps = rewinds = forks = finishes = 0
 
     @initialize(seed=SEEDS)
@@ -28,17 +30,17 @@ class MortalMachine(RuleBasedStateMachine):
         MortalMachine.examples += 1
         self.directory = self.root / str(MortalMachine.examples)
         self.directory.mkdir()
-        self.run = Run(self.directory, seed)
+        self.run = Run(self.directory, seed + self.seed)
 
     @rule(seed=SEEDS)
     def act(self, seed: int) -> None:
-        self.run.random = random.Random(seed)
+        self.run.random = random.Random(seed + self.seed)
         for _ in range(BURST):
             self.run.act("no")
 
     @rule(seed=SEEDS, crash=st.sampled_from(["before the commit", "after the commit"]))
     def end_inside_an_operation(self, seed: int, crash: Crash) -> None:
-        self.run.random = random.Random(seed)
+        self.run.random = random.Random(seed + self.seed)
         self.run.act(crash)
 
     @rule()
@@ -62,7 +64,7 @@ class MortalMachine(RuleBasedStateMachine):
 @pytest.fixture
 def machine(tmp_path: Path) -> Iterator[type[MortalMachine]]:
     MortalMachine.root = tmp_path
-    MortalMachine.operations = MortalMachine.crashes = 0
+    MortalMachine.operations = MortalMachine.crashes = MortalMachine.seed = 0
     yield MortalMachine
 
 
@@ -87,6 +89,7 @@ def test_nothing_acknowledged_is_lost_whatever_ends_when(machine: type[MortalMac
 @pytest.mark.timeout(1200)
 def test_nothing_acknowledged_is_lost_in_100_000_operations(machine: type[MortalMachine]) -> None:
     while machine.operations < 100_000:
+        machine.seed += 1
         drive(machine, 40, 30)
     assert machine.crashes > 1000
     assert machine.steps > 1000

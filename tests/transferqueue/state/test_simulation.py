@@ -176,11 +176,15 @@ def test_the_bound_holds_on_every_schedule_and_none_is_stuck(bench: Any, stalene
     simulate(bench, staleness, range(25), STEPS)
 
 
-@pytest.mark.slow
+@pytest.mark.parametrize(
+    "schedules", [pytest.param(250, marks=pytest.mark.slow), pytest.param(1000, marks=pytest.mark.nightly)]
+)
 @pytest.mark.parametrize("staleness", STALENESS)
-def test_the_bound_holds_on_a_thousand_schedules_and_none_is_stuck(bench: Any, staleness: float) -> None:
-    happened = simulate(bench, staleness, range(1000), STEPS)
-    assert min(happened["cuts"], happened["losses"]) > 100
+def test_the_bound_holds_on_many_schedules_and_none_is_stuck(
+    bench: Any, staleness: float, schedules: int
+) -> None:
+    happened = simulate(bench, staleness, range(schedules), STEPS)
+    assert min(happened["cuts"], happened["losses"]) > schedules / 10
     if staleness < math.inf:
         assert happened["greatest"] == math.ceil(staleness), "the bound was reached"
 

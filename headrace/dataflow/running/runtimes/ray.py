@@ -124,6 +124,7 @@ class RayRuntime:
         return None if self._existing is None else keys_in(self._existing.shared)
 
     async def open(self) -> None:
+        """Ray raises plain exceptions too, as where its node does not come up in time."""
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
         address = self._existing and self._existing.address
         try:
@@ -132,7 +133,7 @@ class RayRuntime:
             where: dict[str, Any] = {"address": address} if address else self._embedded()
             with kept_signals():
                 ray.init(log_to_driver=False, logging_level=logging.ERROR, **where)
-        except (RayError, OSError, RuntimeError, ValueError) as error:
+        except Exception as error:
             what = f"the cluster at {address}" if address else "an embedded cluster"
             raise RuntimeUnavailable(
                 f"ray: {what} cannot be had: {describe(error)}; mend that, or run with runtime=local"

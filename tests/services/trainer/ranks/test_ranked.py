@@ -157,7 +157,7 @@ def test_a_rank_that_is_killed_is_named_and_nothing_is_left(tmp_path: Path) -> N
 
 
 def test_a_rank_that_hangs_is_named_once_its_time_is_over(tmp_path: Path) -> None:
-    with ranked(replace(setup(tmp_path, DP), timeout_s=20.0)) as two:
+    with ranked(setup(tmp_path, DP)) as two:
         (rank_1,) = two.processes
         two._timeout_s = 1.0
         os.kill(rank_1, signal.SIGSTOP)
