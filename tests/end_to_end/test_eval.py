@@ -3,13 +3,13 @@
 from pathlib import Path
 
 import pytest
+from safetensors.torch import load_file
 
 from headrace.dataflow.record.history import History
 from headrace.dataflow.record.summary import summary
 from headrace.services.errors import ReplicaFailed
 from headrace.services.eval.service import Eval
 from headrace.services.models import load
-from headrace.services.trainer.checkpoint import read
 from headrace.services.weights import WeightStore
 from tests.end_to_end.copying import GRAPH, copying
 
@@ -32,7 +32,7 @@ def test_an_eval_scores_the_versions_that_are_due_and_sees_the_policy_learn(tmp_
     assert list(exact) == stood_in_for(history, 0, 16, 32, 40)
     assert exact[40] > exact[0] + 0.1
     told = {e["version"]: e["checksum"] for e in history.events if e["event"] == "evaluated"}
-    weights = read(course.checkpoint()).weights()
+    weights = load_file(course.checkpoint() / "model.safetensors")
     assert told[40] == WeightStore(tmp_path / "again").write("actor", 40, weights)
     first = load("tiny-copier", dtype="float32", seed=0).model.state_dict()
     assert told[0] == WeightStore(tmp_path / "first").write("actor", 0, {n: first[n] for n in weights})
