@@ -54,15 +54,15 @@ def steps(directory: Path, policy: str | None = None) -> list[dict[str, Any]]:
     return [line for line in found if "step" in line and policy in (None, line["policy"])]
 
 
-def headrace(*arguments: str, directory: Path) -> Ended:
+def headrace(*arguments: str, directory: Path, timeout_s: float = PATIENCE_S) -> Ended:
     """Runs `headrace run ... --output directory` to its end."""
     with started(*arguments, directory=directory) as process:
-        return ended(process, directory)
+        return ended(process, directory, timeout_s=timeout_s)
 
 
-def ended(process: subprocess.Popen[str], directory: Path) -> Ended:
+def ended(process: subprocess.Popen[str], directory: Path, *, timeout_s: float = PATIENCE_S) -> Ended:
     """Waits for a run's end."""
-    out, err = process.communicate(timeout=PATIENCE_S)
+    out, err = process.communicate(timeout=timeout_s)
     return Ended(code=process.returncode, out=out, err=err, directory=directory)
 
 

@@ -18,7 +18,6 @@ from typing import Any
 import psutil
 import ray
 from ray.cloudpickle import register_pickle_by_value
-from ray.exceptions import RayError
 
 from headrace.algorithms.by_path import is_of_a_file
 from headrace.dataflow.planning.ray_cluster import require_listening
