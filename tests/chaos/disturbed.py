@@ -7,7 +7,7 @@ import threading
 import uuid
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import groupby, pairwise
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import Any
 from headrace.dataflow.control.client import Control
 from headrace.dataflow.control.door import AskRefused
 from headrace.dataflow.record.rundir import RunDirError, read_jsonl
-from headrace.dataflow.running.locks import is_orphan
+from headrace.dataflow.running.locks import LOCK
 from tests.chaos.plan import Disturbance
 from tests.chaos.task import rows, trained
 from tests.end_to_end.runs import started, until
@@ -46,14 +46,16 @@ def course(
     graph: Path, directory: Path, planned: Sequence[Disturbance], *, steps: int, due: Sequence[int] | None
 ) -> Course:
     """Runs to the end. `due`: uids that the undisturbed run trained on; None: this is that run."""
-    before = orphans()
     with marked() as mark, started(str(graph), directory=directory) as process:
-        done: list[Disturbance] = []
+        until(process, lambda line: line.startswith("step 1/"))
+        folders, done = held_by(process.pid), list[Disturbance]()
         for step, together in groupby(planned, key=lambda each: each.after_step):
-            until(process, lambda line, at=f"step {step}/": line.startswith(at))
+            if step > 1:
+                until(process, lambda line, at=f"step {step}/": line.startswith(at))
             done += [each for each in together if _injected(directory, each)]
         _, err = process.communicate(timeout=PATIENCE_S)
-    left = [f"process {pid}" for pid in processes(mark)] + sorted(orphans() - before)
+    left = [f"process {pid}" for pid in processes(mark)]
+    left += [str(folder) for folder in folders if folder.exists()]
     ended = [] if process.returncode == 0 else [f"exit code {process.returncode}: {err[-600:]}"]
     wrong = ended or wrongs(directory, steps=steps, due=due)
     return Course(
@@ -154,10 +156,15 @@ def _bytes(path: Path) -> bytes:
         return b""
 
 
-def orphans() -> set[str]:
-    """Folders, with their files and sockets, that no live launch holds."""
-    folders = [*Path("/dev/shm").glob("headrace-*"), *Path("/tmp").glob("headrace-ray-*")]
-    return {str(path) for path in folders if is_orphan(path)}
+def held_by(pid: int) -> set[Path]:
+    """Folders that a launch holds, with its sockets and its shared memory in them."""
+    opened: set[Path] = set()
+    for path in Path(f"/proc/{pid}/fd").iterdir():
+        with suppress(FileNotFoundError):
+            opened.add(path.readlink())
+    held = {path.parent for path in opened if path.name == LOCK and path.parent.name.startswith("headrace-")}
+    assert held, "a launch holds at least its folder in shared memory"
+    return held
 
 
 def restarted(graph: Path, directory: Path, *, after_step: int) -> tuple[float, dict[str, Any]]:
