@@ -122,7 +122,7 @@ async def test_what_was_begun_of_a_row_goes_with_it_to_its_next_lease(tmp_path: 
         await service.inside.wait()
         running.cancel()
         await asyncio.wait({running})
-        lease = await b.client.lease("double", 4, timeout_s=5.0)
+        lease = await b.client.lease("double", 4, timeout_s=60.0)
         assert lease.rows.uids.tolist() == [0, 1, 2, 3]
         assert list(lease.rows.carries) == [{"half": 0}, None, {"half": 1}, None]
 

@@ -84,7 +84,7 @@ async def host_b(controller: Controller, home_directory: Path, directory: Path) 
 
 async def answer(client: Client, uids: list[int]) -> None:
     """Leases these rows, writes three times their uid for each and acknowledges them."""
-    lease = await client.lease("write", len(uids), timeout_s=5)
+    lease = await client.lease("write", len(uids), timeout_s=60)
     assert lease.rows.uids.tolist() == uids
     cells = [np.full(3, uid, np.int32) for uid in uids]
     await client.put("t", uids, {"answer": cells}, lease=lease, ack=True)

@@ -143,7 +143,7 @@ async def test_a_full_table_holds_its_producer_until_there_is_room(connect: Make
         await put(producer, list(range(8, 12)), timeout_s=0.01)
     table = (await producer.stats()).tables["plain"]
     assert (table.rows, table.created) == (8, 8)
-    blocked = asyncio.create_task(put(producer, list(range(8, 12)), timeout_s=30))
+    blocked = asyncio.create_task(put(producer, list(range(8, 12)), timeout_s=60))
     await consumer.drop("plain", [0, 1, 2], "make room")
     assert not blocked.done()
     await consumer.drop("plain", [3], "make room")

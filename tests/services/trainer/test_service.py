@@ -292,7 +292,7 @@ async def test_weights_that_were_written_damaged_are_whole_once_they_are_written
         b.context.faults.arm(Fault(kind="corrupt"))
         await b.prompts(2)
         assert await b.version(after=-1) == 0
-        found = await b.client.published("actor", after=-1, timeout_s=5.0)
+        found = await b.client.published("actor", after=-1, timeout_s=60.0)
         store = WeightStore(tmp_path / "weights")
         with pytest.raises(WeightsError, match="was published"):
             store.read("actor", 0, found.checksum)
