@@ -125,7 +125,8 @@ class ParallelOptions:
     """Processes of one trainer, all on its node: tp x pp x dp of them."""
 
     dp: Count = 1
-    """Ranks that share out the groups of a batch, or as many sets of tp x pp ranks that do."""
+    """Ranks that share out the groups of a batch, or as many sets of tp x pp ranks that do; with megatron,
+    what the optimizer keeps as well."""
     fsdp: bool = False
     """With torch, lay weights, gradients and moments in shards over the ranks; else each has all of them."""
     tp: Count = 1
