@@ -17,7 +17,7 @@ from headrace.algorithms.clipped import ClippedRatio
 from headrace.algorithms.masked import M2po
 from headrace.algorithms.options import GrpoOptions, M2poOptions
 from headrace.services.options import PolicyOptions
-from headrace.services.trainer.backend import Backend, StepResult
+from headrace.services.trainer.backend import Backend, NotSaved, StepResult
 from headrace.services.trainer.megatron.backend import MegatronBackend
 from headrace.services.trainer.megatron.geometry import Geometry
 from headrace.services.trainer.megatron.grid import Grid
@@ -102,6 +102,31 @@ def _check_shares(backend: MegatronBackend, *, ranks: int) -> None:
     assert kept["exp_avg"].numel() == kept["exp_avg_sq"].numel() == -(-held // ranks)
 
 
+def _save_after_a_refusal(backend: MegatronBackend, into: Path) -> None:
+    """Of the first rank the model, and of the last its state, cannot be written at first."""
+    world = distributed.get_world_size()
+    state = "trainer.safetensors" if world == 1 else f"trainer-{world:05d}-of-{world:05d}.safetensors"
+    blocked = [into / "model.safetensors", into / state]
+    if not distributed.get_rank():
+        for path in blocked:
+            path.mkdir(parents=True)
+    distributed.barrier()
+    try:
+        backend.save(into)
+    except NotSaved as error:
+        told = str(error)
+    else:
+        raise AssertionError("a checkpoint was saved where two of its files could not be written")
+    assert f"; rank 0: IsADirectoryError: [Errno 21] Is a directory: '{blocked[0]}'" in told
+    assert world == 1 or f"; rank {world - 1}: " in told
+    distributed.barrier()
+    if not distributed.get_rank():
+        for path in blocked:
+            path.rmdir()
+    distributed.barrier()
+    backend.save(into)
+
+
 def find(folder: Path, model: str, *, tp: int, pp: int) -> None:
     """Takes two steps and leaves what came of them."""
     _streams_in_small_buckets(str(folder / model), tp=tp, pp=pp)
@@ -112,9 +137,7 @@ def find(folder: Path, model: str, *, tp: int, pp: int) -> None:
     results = two_steps(backend)
     _check_shares(backend, ranks=distributed.get_world_size() // (tp * pp))
     saved = folder / f"{model}-{tp}x{pp}"
-    saved.mkdir(exist_ok=True)
-    distributed.barrier()
-    backend.save(saved)
+    _save_after_a_refusal(backend, saved)
     end = backend.weights()
     backend.close()
     if distributed.get_rank():
