@@ -22,8 +22,9 @@ from headrace.dataflow.running.supervisor import STEADY_AFTER_S, STOP_TIMEOUT_S,
 from headrace.services.base import Report
 from headrace.services.errors import ReplicaFailed
 
-SILENCE_S = 10.0
-"""After which clients of a queue in memory give it up: it will not come back."""
+SILENCE_S = 60.0
+"""After which clients of a queue in memory give it up. One that died is seen at once by who started it; a
+silent one may be on a busy machine."""
 RETURN_S = 60.0
 """For which clients of a queue on disk wait for it to come back."""
 
