@@ -7,7 +7,7 @@ import torch
 from safetensors.torch import save_file
 from transformers import Qwen2Config
 
-from headrace.services.trainer.megatron.fit import fault
+from headrace.services.trainer.megatron.fit import fault, missing
 from headrace.services.trainer.megatron.geometry import Geometry
 
 CONFIG = {
@@ -78,3 +78,12 @@ def test_what_config_json_leaves_out_is_judged_when_the_whole_configuration_is_k
     geometry.check_layout(tp=2, pp=3)
     with pytest.raises(ValueError, match="it has 2 key-value heads, which tp: 4 does not divide"):
         geometry.check_layout(tp=4, pp=1)
+
+
+def test_what_is_not_installed_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert missing() is None
+    monkeypatch.setattr("headrace.services.trainer.megatron.fit.importlib.util.find_spec", lambda name: None)
+    assert missing() == (
+        "backend: megatron needs megatron-core, which is not installed; install it with "
+        "`pip install 'headrace[megatron]'`, or train with backend: torch"
+    )

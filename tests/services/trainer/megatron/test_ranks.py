@@ -39,7 +39,7 @@ EXACT: dict[str, Callable[[], PreTrainedModel]] = {
 }
 MODELS = EXACT | {ROUNDED: lambda: grouped_query_llama(torch.bfloat16)}
 ROOT = Path(__file__).parents[4]
-DEADLINE_S = 300
+DEADLINE_S = 600
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
