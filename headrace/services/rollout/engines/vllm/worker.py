@@ -4,7 +4,7 @@ vLLM mixes the class into its own worker, in the worker's process; each method i
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 
@@ -12,6 +12,13 @@ class ReloadingWorker:
     """Answers with the version that the rank holds once all of it is in."""
 
     model_runner: Any
+    finish_weight_update: Callable[[], None]
+    """Of vLLM's own worker."""
+
+    def headrace_finish(self, version: int) -> int:
+        """Ends a session of vLLM's weight-transfer API."""
+        self.finish_weight_update()
+        return version
 
     def headrace_reload(self, version: int, weights: Mapping[str, Any]) -> int:
         """`weights` by Hugging Face name, whole: the rank keeps its own part."""
