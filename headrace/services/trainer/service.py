@@ -1,7 +1,7 @@
 """The trainer: whole groups in as they finish, one optimizer step and one published version a batch.
 
     lease groups ─► filter ─► credit ─► accumulate   until the step has its prompts
-    step ─► commit ─► write weights ─► publish        then the next step; a checkpoint every so often
+    step ─► commit ─► the next step, beside which its version goes out; a checkpoint every so often
 
 An update of several optimizer steps begins when the batch is whole; it too makes one version. In a step in
 which the policy is frozen nothing is accumulated and no optimizer step is taken, all else is as ever: the
@@ -31,7 +31,6 @@ from headrace.services.base import Context
 from headrace.services.clock import ActivityClock
 from headrace.services.data_position import DataPosition
 from headrace.services.errors import NoRoom, RanksFailed, TrainingError, describe
-from headrace.services.faults import damage
 from headrace.services.options import TrainerOptions
 from headrace.services.room import Room
 from headrace.services.trainer import checkpoint
@@ -41,11 +40,11 @@ from headrace.services.trainer.barrier import reached
 from headrace.services.trainer.credited import column, credited, ordered
 from headrace.services.trainer.intake import Intake, Judged
 from headrace.services.trainer.ledger import Ledger, intake_metrics, queue_metrics, staleness_limit
+from headrace.services.trainer.publishing import Publishing
 from headrace.services.trainer.samples import Samples
 from headrace.services.trainer.update import metrics as update_metrics
 from headrace.services.trainer.update import optimizer_steps
 from headrace.services.transforms import Transforms
-from headrace.services.weights import WeightStore
 from headrace.transferqueue import EndOfData, Lease, Rows, TableStats
 
 T = TypeVar("T")
@@ -57,6 +56,7 @@ class Trainer:
     def __init__(self) -> None:
         self._compute = ThreadPoolExecutor(1, thread_name_prefix="trainer")
         self._opened: Backend | None = None
+        self._publishing = Publishing()
         self._clock = ActivityClock()
         self._data = DataPosition()
         self._committed = self._saved = 0
@@ -70,7 +70,7 @@ class Trainer:
     async def setup(self, context: Context) -> None:
         self._context = context
         self._options: TrainerOptions = context.options
-        self._weights = WeightStore(context.shared_dir / "weights")
+        self._publishing.open(context)
         self._room = Room(context.checkpoint_folder, context.pulse, context.report)
         self._algorithm = self._built(context.flow.first_step)
         self._intake = Intake(
@@ -83,7 +83,8 @@ class Trainer:
         self._bound = staleness_limit(context.flow.staleness)
         self._transforms = await self._run(Transforms, context.transforms)
         await self._run(self._load)
-        await self._publish(self._committed, await self._write_weights(self._committed))
+        await self._publish(self._committed)
+        await self._publishing.out()
 
     @property
     def _backend(self) -> Backend:
@@ -113,6 +114,7 @@ class Trainer:
             with self._clock.during("idle_wait_weights"):
                 await reached(context.client, flow.barrier, step, timeout_s=flow.no_progress_timeout_s)
             await self._step(step)
+        await self._publishing.out()
         await self._save()
         if flow.trainers > 1:
             await context.client.finish(context.node)
@@ -205,11 +207,13 @@ class Trainer:
     async def _lease(self, step: int, groups: int) -> Lease:
         context = self._context
         try:
-            lease = await context.client.lease(
-                context.node,
-                groups * context.flow.samples_per_prompt,
-                version=step,
-                timeout_s=context.flow.no_progress_timeout_s,
+            lease = await self._publishing.beside(
+                context.client.lease(
+                    context.node,
+                    groups * context.flow.samples_per_prompt,
+                    version=step,
+                    timeout_s=context.flow.no_progress_timeout_s,
+                )
             )
         except EndOfData as error:
             raise TrainingError(
@@ -220,19 +224,23 @@ class Trainer:
         return replace(lease, rows=await self._run(self._transforms, lease.rows))
 
     async def _finish(self, ledger: Ledger, started: float) -> None:
-        """Everything between the last gradient of a step and its published version; not to be torn apart."""
+        """Everything between the last gradient of a step and its commit; not to be torn apart. Its version is
+        published beside the next step."""
+        with self._clock.during("idle_wait_weights"):
+            waited_s = await self._publishing.out()
+        publish_s = self._publishing.seconds
         with self._clock.during("busy"), self._context.pulse.working(f"finish step {ledger.step}"):
             frozen = self._is_frozen(ledger.step)
             results = [] if frozen else await self._run(self._update, ledger.step)
-            updated = time.monotonic()
-            writing = self._write_weights(ledger.step + 1)
-            await self._commit(ledger)
-            await self._publish(self._committed, await writing)
-            sync_s = time.monotonic() - updated
+            committed = asyncio.ensure_future(self._commit(ledger))
+            try:
+                await self._publish(ledger.step + 1, committed)
+            finally:
+                await committed
         table = (await self._context.client.stats()).tables[self._context.flow.table]
         if self._context.flow.from_source:
             self._data = self._data.without(table.quarantine)
-        self._report(ledger, results, table, time.monotonic() - started, sync_s)
+        self._report(ledger, results, table, time.monotonic() - started, publish_s, waited_s)
         every = self._options.checkpoint_every
         if every and self._committed % every == 0:
             await self._save()
@@ -263,31 +271,18 @@ class Trainer:
         self._filter_state = self._intake.state()
         self._committed, self._torn = ledger.step + 1, False
 
-    def _write_weights(self, version: int) -> asyncio.Future[str]:
-        """Writes the current weights as `version`; nobody knows of them before they are published."""
-        return self._run(self._write_version, version)
-
-    def _write_version(self, version: int) -> str:
-        policy = self._context.policy_name
-        checksum = self._weights.write(policy, version, self._backend.weights())
-        if self._context.faults.corrupts():
-            damage(self._weights.folder(policy).path(version))
-        return checksum
+    async def _publish(self, version: int, committed: "asyncio.Future[None] | None" = None) -> None:
+        """Begins to; the weights stay as they are until the version is out."""
+        self._publishing.begin(version, await self._run(self._backend.weights), committed)
 
     async def rewrite_weights(self) -> None:
         """Writes the newest version once more, unless the next is on its way: a reader found it damaged."""
         if self._opened is not None:
-            await self._run(lambda: None if self._torn else self._write_version(self._committed))
+            await self._run(self._rewrite)
 
-    async def _publish(self, version: int, checksum: str) -> None:
-        lost = await self._context.client.publish(self._context.policy_name, version, checksum)
-        if lost is not None:
-            self._context.report.event(
-                "new_timeline",
-                version=version,
-                rows_dropped=lost,
-                reason="a step that was taken again came out other than before",
-            )
+    def _rewrite(self) -> None:
+        if not self._torn:
+            self._publishing.write(self._committed, self._backend.weights())
 
     def _report(
         self,
@@ -295,7 +290,8 @@ class Trainer:
         results: Sequence[StepResult],
         table: TableStats,
         step_s: float,
-        sync_s: float,
+        publish_s: float,
+        waited_s: float,
     ) -> None:
         """The metrics of a step, under the number of the version that it started from."""
         metrics = {
@@ -306,7 +302,8 @@ class Trainer:
             "perf/step_time": step_s,
             "perf/tokens_per_s": ledger.tokens / step_s,
             "perf/samples_per_s": ledger.trained / step_s,
-            "sync/publish_seconds": sync_s,
+            "sync/publish_seconds": publish_s,
+            "sync/waited_seconds": waited_s,
             **(
                 {"data/prompts_consumed": float(self._data.consumed)}
                 if self._context.flow.from_source
@@ -374,6 +371,8 @@ class Trainer:
                 await asyncio.wait({self._finishing})
                 if not self._finishing.cancelled() and (error := self._finishing.exception()) is not None:
                     self._context.report.event("step_failed", reason=describe(error))
+            if (why := await self._publishing.failure()) is not None:
+                self._context.report.event("not_published", version=self._committed, reason=why)
             if self._saved != self._committed and not self._torn:
                 await self._save_before_the_end()
         finally:
