@@ -13,11 +13,13 @@ import errno
 import shutil
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from headrace.services.base import Report
 from headrace.services.errors import NoRoom
 from headrace.services.pulse import Pulse
+
+if TYPE_CHECKING:
+    from headrace.services.base import Report
 
 T = TypeVar("T")
 
@@ -44,7 +46,7 @@ def size_of(folder: Path) -> int:
 class Room:
     """For what a service writes into a folder, one after another."""
 
-    def __init__(self, folder: Path, pulse: Pulse, report: Report) -> None:
+    def __init__(self, folder: Path, pulse: Pulse, report: "Report") -> None:
         self._folder = folder
         self._pulse = pulse
         self._report = report
