@@ -21,7 +21,7 @@ from headrace.algorithms.registry import build
 from headrace.services.columns import PROMPT, RESPONSE, REWARD
 from headrace.services.options import OptimizerOptions, RolloutOptions
 from headrace.services.rollout import service
-from headrace.services.rollout.engines import Completion, Request
+from headrace.services.rollout.engines import Carry, Completion, Request
 from headrace.services.rollout.service import Rollout
 from headrace.services.scoring.model import PackedModel
 from headrace.services.trainer.credited import credited
@@ -52,7 +52,9 @@ def merging() -> PreTrainedTokenizerFast:
 class Ambiguous:
     """An engine that answers with `MADE`."""
 
-    async def generate(self, requests: Sequence[Request]) -> AsyncGenerator[list[Completion], None]:
+    async def generate(
+        self, requests: Sequence[Request], left: dict[int, Carry] | None = None
+    ) -> AsyncGenerator[list[Completion], None]:
         yield [
             Completion(
                 uid=request.uid,
