@@ -237,6 +237,7 @@ class Launch:
         live = Live(
             self._spec,
             told,
+            cluster=self._planned.cluster,
             board=self._board,
             supervisor=supervisor,
             client=ground.client,

@@ -11,10 +11,10 @@ from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from headrace.dataflow.check import check_here
+from headrace.dataflow.check import check
 from headrace.dataflow.language.problems import errors
 from headrace.dataflow.language.spec import GraphSpec
-from headrace.dataflow.planning.cluster import this_machine
+from headrace.dataflow.planning.cluster import Cluster
 from headrace.dataflow.planning.plan import plan
 from headrace.dataflow.record.board import Board
 from headrace.dataflow.running.asks import Asker, Refusal
@@ -53,6 +53,7 @@ class Live:
         spec: GraphSpec,
         told: Sequence[Assignment],
         *,
+        cluster: Cluster,
         board: Board,
         supervisor: Supervisor,
         client: Client,
@@ -61,10 +62,11 @@ class Live:
         keep: Callable[[Assignment], None],
         stop: Callable[[], None],
     ) -> None:
-        """`told`: to the replicas that it began with; `keep` starts one more and watches it, `stop` ends the
-        run as an interrupt does."""
+        """`told`: to the replicas that it began with. `cluster`: that of the plan; a process that is on it
+        cannot ask it anew. `keep` starts one more and watches it, `stop` ends the run as an interrupt does."""
         self._spec = spec
         self._told = {assignment.node: assignment for assignment in reversed(told)}
+        self._cluster = cluster
         self._board = board
         self._supervisor = supervisor
         self._client = client
@@ -166,7 +168,7 @@ class Live:
         async with self._setting:
             spec = self._with(staleness, policy)
             self._check(spec)
-            tables = plan(spec, this_machine()).tables
+            tables = plan(spec, self._cluster).tables
             now = (await self._client.stats()).tables
             moved = {name: table for name, table in tables.items() if table.staleness != now[name].staleness}
             async with self._change("", "set staleness", asker, staleness=staleness, policy=policy or ""):
@@ -201,7 +203,7 @@ class Live:
         return replace(self._spec, nodes={**self._spec.nodes, node: replace(found, options=options)})
 
     def _check(self, spec: GraphSpec) -> None:
-        if wrong := errors(check_here(spec)):
+        if wrong := errors(check(spec, cluster=self._cluster)):
             raise Refusal("; ".join(map(str, wrong)))
 
     def _changeable(self, node: str) -> Assignment:
