@@ -14,12 +14,11 @@ import errno
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal
 
 from headrace.services.errors import ServiceError
 
 FaultKind = Literal["hang", "slow", "error", "corrupt", "full-disk"]
-FAULT_KINDS: tuple[FaultKind, ...] = get_args(FaultKind)
 
 
 class Drill(ServiceError):

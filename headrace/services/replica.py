@@ -10,8 +10,9 @@ lease failed before are processed one group at a time, so that a poisonous group
 
 import asyncio
 import time
+from collections.abc import Mapping
 from contextlib import aclosing
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -33,6 +34,9 @@ from headrace.transferqueue import (
     TimelineMoved,
     WaitTimeout,
 )
+
+if TYPE_CHECKING:
+    import torch
 
 CAPACITY = 256
 """Rows in flight at once in a service that does not say how many."""
@@ -265,11 +269,12 @@ class Replica:
             moved_bytes = await self._context.bring(policy, version, publication.checksum)
             weights = await asyncio.to_thread(self._weights.take, policy, version, publication.checksum)
             await service.load(version, weights)
+            size = await asyncio.to_thread(_size, weights)
         self._context.report.metrics(
             {
                 "sync/seconds": now() - started,
                 "sync/failures": float(self._weights_gone),
-                "sync/bytes": float(sum(w.nbytes for w in weights.values())),
+                "sync/bytes": float(size),
                 "sync/moved_bytes": float(moved_bytes),
                 "sync/version_confirmed": float(service.version),
             }
@@ -298,3 +303,8 @@ def split(rows: Rows) -> list[Rows]:
     parts = list(rows.select(np.flatnonzero(again)).by_group())
     first = np.flatnonzero(~again)
     return [rows.select(first), *parts] if len(first) else parts
+
+
+def _size(weights: Mapping[str, "torch.Tensor"]) -> int:
+    """Bytes of a version, which is verified here where the service did not look at it."""
+    return sum(tensor.nbytes for tensor in weights.values())

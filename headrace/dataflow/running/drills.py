@@ -8,7 +8,7 @@ Invariant: each is an event `asked` with who and why before it is done; none is 
 """
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 from headrace.dataflow.running.asks import Asker, Refusal
 from headrace.dataflow.running.kept_queue import KeptQueue
@@ -87,6 +87,3 @@ class Drills:
                 await handle.inject(fault)
         except (ReplicaDied, ReplicaFailed) as ended:
             raise Refusal(f"{order.target} ended meanwhile: {ended}") from ended
-
-
-KINDS: tuple[DrillKind, ...] = ("kill", *get_args(FaultKind), "lift")

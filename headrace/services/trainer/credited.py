@@ -74,13 +74,8 @@ def credited(
 
 def ordered(taken: Sequence[Rows]) -> list[Rows]:
     """The same rows, by group and uid, in whichever leases they came; one Rows for each group."""
-    parts = [
-        (int(group), rows.select(index[np.argsort(rows.uids[index])]))
-        for rows in taken
-        for group in np.unique(rows.groups)
-        if len(index := np.flatnonzero(rows.groups == group))
-    ]
-    return [rows for _, rows in sorted(parts, key=lambda part: part[0])]
+    parts = [part.select(np.argsort(part.uids)) for rows in taken for part in rows.by_group()]
+    return sorted(parts, key=lambda part: int(part.groups[0]))
 
 
 def _by_token(rows: Rows, columns: Mapping[str, Ragged]) -> dict[str, Ragged]:

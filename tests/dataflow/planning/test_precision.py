@@ -9,22 +9,11 @@ from headrace.dataflow.planning.cluster import Cluster
 from headrace.dataflow.planning.plan import plan
 from headrace.dataflow.planning.plan_text import render
 from headrace.dataflow.planning.precision import settled
-
-TEXT = """\
-name: copy
-steps: 10
-policies:
-  actor: {model: tiny-copier, optimizer: {lr: 1e-3}}
-nodes:
-  prompts: {kind: source, dataset: {kind: copy, size: 8}, samples_per_prompt: 8}
-  answers: {kind: rollout, inputs: [prompts], policy: actor, max_new_tokens: 5}
-  scores: {kind: reward, inputs: [answers], verifier: copy}
-  learn: {kind: trainer, inputs: [answers, scores], policy: actor, algorithm: grpo, prompts_per_step: 4}
-"""
+from tests.dataflow.test_broken_graphs import GOOD
 
 
 def spec(*overrides: str) -> GraphSpec:
-    return parse(TEXT, file="g.yaml", overrides=overrides).spec
+    return parse(GOOD, file="g.yaml", overrides=overrides).spec
 
 
 @pytest.mark.parametrize(
