@@ -63,7 +63,7 @@ class Live:
         stop: Callable[[], None],
     ) -> None:
         """`told`: to the replicas that it began with. `cluster`: that of the plan; a process that is on it
-        cannot ask it anew. `keep` starts one more and watches it, `stop` ends the run as an interrupt does."""
+        cannot ask anew. `keep` starts one more and watches it, `stop` ends the run as an interrupt does."""
         self._spec = spec
         self._told = {assignment.node: assignment for assignment in reversed(told)}
         self._cluster = cluster
