@@ -111,6 +111,18 @@ def prune(directory: Path, *, keep: int) -> list[Path]:
     return removed
 
 
+def set_aside_after(directory: Path, step: int) -> list[Path]:
+    """What a run that goes on from `step` has passed over, for it does not verify, is renamed to
+    `unverified-<step>`: it would count as the newest. Returns the new paths."""
+    aside = []
+    for number, path in steps(directory).items():
+        if number > step:
+            aside.append(path.with_name(path.name.replace("step-", "unverified-")))
+            shutil.rmtree(aside[-1], ignore_errors=True)
+            path.rename(aside[-1])
+    return aside
+
+
 def oldest_step(directory: Path) -> int:
     """The earliest step that a checkpoint is kept of; ValueError where there is none."""
     return min(steps(directory))

@@ -83,6 +83,8 @@ class Trainer:
         self._bound = staleness_limit(context.flow.staleness)
         self._transforms = await self._run(Transforms, context.transforms)
         await self._run(self._load)
+        if context.resume is not None:
+            await self._tell_of_checkpoints(await self._run(self._tidied))
         await self._publish(self._committed)
         await self._publishing.out()
 
@@ -329,16 +331,20 @@ class Trainer:
         what = f"the checkpoint of step {self._committed}"
         size = await asyncio.to_thread(checkpoint.newest_size, directory)
         oldest = await self._room.once_there_is(size, partial(self._checkpoint, what), what)
-        await self._context.client.checkpointed(self._context.node, oldest)
+        await self._tell_of_checkpoints(oldest)
         self._saved = self._committed
         self._context.report.event("checkpoint", step=self._committed)
+
+    async def _tell_of_checkpoints(self, oldest: int) -> None:
+        """Rows of steps before the earliest one may leave the queue. One that was killed between a checkpoint
+        and this says it when it is back."""
+        await self._context.client.checkpointed(self._context.node, oldest)
 
     async def _checkpoint(self, what: str) -> int:
         with self._context.pulse.working(f"write {what}"):
             return await self._run(self._write_checkpoint)
 
     def _write_checkpoint(self) -> int:
-        """Returns the earliest step that the run can still come back to."""
         directory = self._context.checkpoint_folder
         self._context.faults.before_writing()
         checkpoint.write(
@@ -351,6 +357,16 @@ class Trainer:
                 "seed": self._context.seed,
             },
         )
+        return self._pruned()
+
+    def _tidied(self) -> int:
+        for path in checkpoint.set_aside_after(self._context.checkpoint_folder, self._committed):
+            self._context.report.event("checkpoint_set_aside", path=str(path))
+        return self._pruned()
+
+    def _pruned(self) -> int:
+        """Returns the earliest step that the run can still come back to."""
+        directory = self._context.checkpoint_folder
         checkpoint.prune(directory, keep=self._options.keep_checkpoints)
         return checkpoint.oldest_step(directory)
 

@@ -72,6 +72,18 @@ def test_a_changed_byte_makes_it_skip_to_the_one_before_and_say_so(tmp_path: Pat
         read(found.skipped[0].path)
 
 
+def test_one_that_was_passed_over_never_takes_the_place_of_those_that_verify(tmp_path: Path) -> None:
+    write(tmp_path, 5)
+    (write(tmp_path, 20) / "manifest.json").unlink()
+    aside = checkpoint.set_aside_after(tmp_path, 5)
+    assert [path.name for path in aside] == ["unverified-00000020"] and aside[0].is_dir()
+    write(tmp_path, 8)
+    assert [path.name for path in prune(tmp_path, keep=1)] == ["step-00000005"]
+    found = newest(tmp_path)
+    assert found.checkpoint is not None and (found.checkpoint.step, found.skipped) == (8, ())
+    assert checkpoint.set_aside_after(tmp_path, 8) == []
+
+
 def test_each_kind_of_incompleteness_is_named(tmp_path: Path) -> None:
     (write(tmp_path, 1) / "state.json").unlink()
     (write(tmp_path, 2) / "manifest.json").unlink()

@@ -17,6 +17,7 @@ from headrace.services.errors import TrainingError, WeightsError
 from headrace.services.faults import Fault
 from headrace.services.trainer import checkpoint
 from headrace.services.trainer.backend import NonFiniteGradientError
+from headrace.services.trainer.service import Trainer
 from headrace.services.trainer.tensor_files import write_state
 from headrace.services.weights import WeightStore
 from headrace.transferqueue import Client, Stats, StepRefused
@@ -204,7 +205,7 @@ async def test_a_resume_goes_on_from_the_checkpoint_and_its_data(tmp_path: Path,
         write_state(folder, {"s": torch.tensor([5])})
 
     values = {"data_position": {"next": 10, "done": [12]}, "seed": 0}
-    saved = checkpoint.write(tmp_path / "old", 5, save=save, values=values)
+    saved = checkpoint.write(tmp_path / "checkpoints", 5, save=save, values=values)
     async with bed(tmp_path, replace(SPEC, first_step=5)) as b:
         b.context = replace(b.context, resume=saved.path)
         running = asyncio.create_task(b.run(first_step=5, steps=6))
@@ -212,8 +213,30 @@ async def test_a_resume_goes_on_from_the_checkpoint_and_its_data(tmp_path: Path,
         await b.prompts(2)
         await b.answer(2, 5)
         await running
-        assert b.checkpoints() == {"step-00000006": 6}
+        assert b.checkpoints() == {"step-00000005": 5, "step-00000006": 6}
         assert b.position(6) == DataPosition(next=10, done=frozenset({12}))
+
+
+async def test_one_killed_between_a_checkpoint_and_its_word_to_the_queue_says_it_when_it_is_back(
+    tmp_path: Path, backend: Counting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def killed(task: str, step: int) -> None:
+        raise asyncio.CancelledError
+
+    async with bed(tmp_path, replace(SPEC, rewindable=True), keep_checkpoints=1) as b:
+        with monkeypatch.context() as patched:
+            patched.setattr(b.own, "checkpointed", killed)
+            running = asyncio.create_task(b.run(steps=1))
+            await b.prompts(2)
+            await b.version(after=-1)
+            await b.answer(2, 0)
+            await asyncio.wait({running})
+        assert running.cancelled() and b.checkpoints() == {"step-00000001": 1}
+        b.trainer = Trainer()
+        b.context = replace(b.context, resume=tmp_path / "checkpoints" / "step-00000001")
+        await b.run(first_step=1, steps=1)
+        with pytest.raises(StepRefused, match="steps 1 to 1 can be gone back to; earlier rows went"):
+            await b.client.rewind("learn", 0)
 
 
 async def test_a_resume_does_not_ask_a_quarantined_prompt_again(tmp_path: Path, backend: Counting) -> None:
