@@ -28,15 +28,15 @@ from headrace.dataflow.language.spec import GraphSpec
 from headrace.dataflow.planning.plan import Plan, plan
 from headrace.dataflow.planning.precision import settled
 from headrace.dataflow.planning.ray_cluster import cluster_of
-from headrace.dataflow.planning.topology import leased_table, trainer_on
+from headrace.dataflow.planning.topology import leased_table
 from headrace.dataflow.record.board import Board
-from headrace.dataflow.record.history import History
 from headrace.dataflow.record.progress import Progress
 from headrace.dataflow.record.report import write_html
-from headrace.dataflow.record.rundir import RunDir, RunDirError, read_jsonl
+from headrace.dataflow.record.rundir import RunDir, RunDirError
 from headrace.dataflow.record.summary import closing, summary
 from headrace.dataflow.record.telemetry import QUEUE, RUN_ENDED, RUN_STARTED, Speakers, Telemetry
-from headrace.dataflow.running.assignments import Places, Start, assignments
+from headrace.dataflow.running.assignments import Places, assignments
+from headrace.dataflow.running.beginnings import Beginnings
 from headrace.dataflow.running.drills import Drills
 from headrace.dataflow.running.interrupts import Interrupts
 from headrace.dataflow.running.kept import Kept
@@ -47,12 +47,11 @@ from headrace.dataflow.running.needs import AWAITED, NEEDLESS, Needs
 from headrace.dataflow.running.observe import DirectReport, drain, observe
 from headrace.dataflow.running.runtimes.base import QueuePlace, ReplicaDied, Runtime, RuntimeUnavailable
 from headrace.dataflow.running.shared_memory import owned_folder, root
-from headrace.dataflow.running.supervisor import Again, NotAgain, RoleLost, Supervisor, the_same
+from headrace.dataflow.running.supervisor import RoleLost, Supervisor
 from headrace.services.errors import ReplicaFailed, describe
 from headrace.services.host import Assignment
 from headrace.services.report import TABLE
-from headrace.services.trainer.checkpoint import newest
-from headrace.transferqueue import Client, QueueError, Refused, TableStats
+from headrace.transferqueue import Client, QueueError, TableStats
 
 Status = Literal["completed", "failed", "interrupted"]
 
@@ -194,6 +193,7 @@ class Launch:
         self._run = run
         self._report = report
         self._interrupts = interrupts
+        self._beginnings = Beginnings(spec, run, report)
 
     def runtime(self, shared: Path) -> Runtime:
         if self._spec.runtime == "local":
@@ -258,7 +258,8 @@ class Launch:
         return outcome
 
     def _keep(self, supervisor: Supervisor, kept: Kept, client: Client, assignment: Assignment) -> None:
-        kept.add(supervisor.keep(assignment, again=self._again(assignment, client)), assignment)
+        again = self._beginnings.again(assignment, client)
+        kept.add(supervisor.keep(assignment, again=again), assignment)
 
     def _needs(self, places: Places, client: Client) -> Needs:
         tables = {name: str(leased_table(self._spec, name)) for name in self._spec.of_kind("trainer")}
@@ -276,54 +277,15 @@ class Launch:
             if assignment.kind == "trainer":
                 await client.rewind(assignment.node, assignment.flow.first_step)
 
-    def _again(self, assignment: Assignment, client: Client) -> Again:
-        """How a replica is replaced; a trainer needs the rows of the steps since its checkpoint."""
-        if assignment.kind == "eval":
-            return self._eval_again
-        return partial(self._trainer_again, client) if assignment.kind == "trainer" else the_same
-
-    async def _eval_again(self, died: Assignment) -> Assignment:
-        """It goes on after the versions that its earlier life scored."""
-        scored = History.of(read_jsonl(self._run.metrics).records, []).evals.get(died.node)
-        versions = [] if scored is None else [line[scored.over] for line in scored.lines]
-        step = max([died.flow.first_step, *(version + 1 for version in versions)])
-        return replace(died, flow=replace(died.flow, first_step=step))
-
-    async def _trainer_again(self, client: Client, died: Assignment) -> Assignment:
-        """A queue in memory has the rows of no step that was committed, so that none may be lacking."""
-        start = self._start(died.policy_name)
-        try:
-            await client.rewind(died.node, start.step)
-        except Refused as refused:
-            raise NotAgain(str(refused)) from refused
-        self._report.event("rewound", replica=died.replica, step=start.step)
-        return replace(died, flow=replace(died.flow, first_step=start.step), resume=start.checkpoint)
-
     def _places(self, ground: Ground) -> Places:
         return Places(
             run_dir=self._run.path,
             shared_dir=ground.shared,
             queue_address=ground.queue.address,
             queue_timeout_s=ground.queue.timeout_s,
-            starts={table: self._table_start(table) for table in self._planned.tables},
-            checkpoints={policy: self._checkpoints(policy) for policy in self._spec.policies},
+            starts={table: self._beginnings.of_table(table) for table in self._planned.tables},
+            checkpoints={policy: self._beginnings.checkpoints(policy) for policy in self._spec.policies},
         )
-
-    def _table_start(self, table: str) -> Start:
-        trainer = trainer_on(self._spec, table)
-        return Start() if trainer is None else self._start(str(self._spec.nodes[trainer].policy))
-
-    def _start(self, policy: str) -> Start:
-        """Where a policy's newest checkpoint stands."""
-        found = newest(self._checkpoints(policy))
-        for skipped in found.skipped:
-            self._report.event("checkpoint_skipped", path=str(skipped.path), reason=skipped.reason)
-        if found.checkpoint is None:
-            return Start()
-        return Start(step=found.checkpoint.step, checkpoint=found.checkpoint.path)
-
-    def _checkpoints(self, policy: str) -> Path:
-        return self._run.checkpoints_of(policy, alone=len(self._spec.of_kind("trainer")) == 1)
 
     async def _until_over(self, kept: Kept, follow: Coroutine[Any, Any, None], ground: Ground) -> Outcome:
         """Waits for the trainers' end, or for what ends the run before; `follow` goes along with it."""

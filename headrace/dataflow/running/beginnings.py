@@ -1,0 +1,65 @@
+"""Where a launch begins, and each later life of a replica: a trainer at its newest checkpoint, an eval after
+the versions that it has scored."""
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from headrace.dataflow.language.spec import GraphSpec
+from headrace.dataflow.planning.topology import trainer_on
+from headrace.dataflow.record.history import History
+from headrace.dataflow.record.rundir import RunDir, read_jsonl
+from headrace.dataflow.running.assignments import Start
+from headrace.dataflow.running.observe import DirectReport
+from headrace.dataflow.running.supervisor import Again, NotAgain, the_same
+from headrace.services.host import Assignment
+from headrace.services.trainer.checkpoint import newest
+from headrace.transferqueue import Client, Refused
+
+
+class Beginnings:
+    """Of one run directory."""
+
+    def __init__(self, spec: GraphSpec, run: RunDir, report: DirectReport) -> None:
+        self._spec = spec
+        self._run = run
+        self._report = report
+
+    def of_table(self, table: str) -> Start:
+        trainer = trainer_on(self._spec, table)
+        return Start() if trainer is None else self._start(str(self._spec.nodes[trainer].policy))
+
+    def _start(self, policy: str) -> Start:
+        """Where a policy's newest checkpoint stands."""
+        found = newest(self.checkpoints(policy))
+        for skipped in found.skipped:
+            self._report.event("checkpoint_skipped", path=str(skipped.path), reason=skipped.reason)
+        if found.checkpoint is None:
+            return Start()
+        return Start(step=found.checkpoint.step, checkpoint=found.checkpoint.path)
+
+    def checkpoints(self, policy: str) -> Path:
+        return self._run.checkpoints_of(policy, alone=len(self._spec.of_kind("trainer")) == 1)
+
+    def again(self, assignment: Assignment, client: Client) -> Again:
+        """How a replica is replaced; a trainer needs the rows of the steps since its checkpoint."""
+        if assignment.kind == "eval":
+            return self._eval_again
+        return partial(self._trainer_again, client) if assignment.kind == "trainer" else the_same
+
+    async def _eval_again(self, died: Assignment) -> Assignment:
+        """It goes on after the versions that its earlier life scored."""
+        scored = History.of(read_jsonl(self._run.metrics).records, []).evals.get(died.node)
+        versions = [] if scored is None else [line[scored.over] for line in scored.lines]
+        step = max([died.flow.first_step, *(version + 1 for version in versions)])
+        return replace(died, flow=replace(died.flow, first_step=step))
+
+    async def _trainer_again(self, client: Client, died: Assignment) -> Assignment:
+        """A queue in memory has the rows of no step that was committed, so that none may be lacking."""
+        start = self._start(died.policy_name)
+        try:
+            await client.rewind(died.node, start.step)
+        except Refused as refused:
+            raise NotAgain(str(refused)) from refused
+        self._report.event("rewound", replica=died.replica, step=start.step)
+        return replace(died, flow=replace(died.flow, first_step=start.step), resume=start.checkpoint)
