@@ -96,14 +96,33 @@ async def test_every_route_asks_for_the_token(
     client: httpx2.AsyncClient, launch: Launch, tmp_path: Path
 ) -> None:
     routes = (await client.get("/openapi.json")).json()["paths"]
-    assert len(routes) == 8
+    assert {"/v1/run", "/v1/stop"} < set(routes)
     for headers in ({}, {"authorization": "Bearer x"}, {"authorization": "Basic x"}):
         async with httpx2.AsyncClient(base_url=client.base_url, headers=headers, timeout=60.0) as stranger:
-            for route, methods in (*routes.items(), ("/openapi.json", ["get"])):
-                for method in methods:
-                    answer = await stranger.request(method, route, json={"replicas": 2})
+            for route in (*routes, "/", "/api", "/openapi.json", "/docs", "/nowhere"):
+                for method in ("get", "head", "post", "put", "delete", "options"):
+                    answer = await stranger.request(method, route)
                     assert answer.status_code == 401, (route, method)
     assert launch.asked == []
+
+
+async def test_the_page_of_the_api_names_every_route_and_no_other_host(client: httpx2.AsyncClient) -> None:
+    routes = (await client.get("/openapi.json")).json()["paths"]
+    page = await client.get("/", follow_redirects=True)
+    assert page.headers["content-type"] == "text/html; charset=utf-8"
+    assert [route for route in routes if f"</b> {route}</h2>" not in page.text] == []
+    assert "http" not in page.text
+    assert "<td>replicas</td><td><code>integer &gt;= 1 and &lt;= 256</code>" in page.text
+
+
+async def test_the_schema_says_what_every_answer_holds(client: httpx2.AsyncClient) -> None:
+    schema = (await client.get("/openapi.json")).json()
+    for path, methods in schema["paths"].items():
+        for method, route in methods.items():
+            assert "401" in route["responses"], path
+            content = route["responses"]["200"]["content"]
+            assert "text/plain" in content or "$ref" in content["application/json"]["schema"], (path, method)
+    assert schema["components"]["schemas"]["Trouble"]["additionalProperties"] is False
 
 
 @pytest.mark.parametrize(
