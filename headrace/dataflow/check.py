@@ -21,6 +21,7 @@ from headrace.dataflow.checks.rows import check_rows
 from headrace.dataflow.checks.scorers import check_scorers
 from headrace.dataflow.checks.servers import check_servers
 from headrace.dataflow.checks.structure import check_policies, check_references, check_tables, check_together
+from headrace.dataflow.checks.trackers import check_trackers
 from headrace.dataflow.checks.training import check_training
 from headrace.dataflow.language.problems import Problem, errors
 from headrace.dataflow.language.spec import GraphSpec
@@ -51,6 +52,7 @@ def check(spec: GraphSpec, *, cluster: Cluster | None = None) -> list[Problem]:
     problems += check_deterministic(spec)
     problems += check_runtime(spec)
     problems += check_placement(spec)
+    problems += check_trackers(spec)
     problems += check_outside(spec)
     if cluster is not None:
         problems += check_resources(spec, cluster)

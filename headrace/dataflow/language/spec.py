@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Literal
 
 from headrace.algorithms.bounds import Count, Natural, Positive, Range
 from headrace.services.kinds import KINDS
-from headrace.services.options import PolicyOptions, QueueOptions
+from headrace.services.options import PolicyOptions, QueueOptions, Tracker
 
 NodeKind = str
 """A kind of `headrace.services.kinds`, or the path of a class of the user's own."""
@@ -61,6 +61,8 @@ class GraphSpec:
     """Address of an existing Ray cluster; null: one is started on this machine and stopped at the end."""
     drills: bool = False
     """Whether `headrace inject` may have things go wrong, to see what the run makes of it."""
+    trackers: tuple[Tracker, ...] = ()
+    """Where figures go besides the run's own records; one that fails is said, and the run goes on."""
     queue: QueueOptions = field(default_factory=QueueOptions)
     """How rows are kept."""
     barrier: tuple[tuple[str, ...], ...] = ()

@@ -53,6 +53,11 @@ class Record:
     def is_event(self) -> bool:
         return self.kind not in (METRICS, SCORES)
 
+    @property
+    def is_training(self) -> bool:
+        """Whether it is of a training step."""
+        return self.kind == METRICS and self.step is not None
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Speakers:
@@ -108,7 +113,11 @@ class Telemetry:
         self._speakers = speakers or Speakers()
         self._metrics = JsonlWriter(run.metrics)
         self._events = JsonlWriter(run.events)
-        self._watch = watch
+        self._watch = list(watch)
+
+    def follow(self, watch: Callable[[Record], None]) -> None:
+        """Hands `watch` every record from now on."""
+        self._watch.append(watch)
 
     def take(self, record: Record) -> None:
         record = self._speakers.named(record)

@@ -48,6 +48,7 @@ from headrace.dataflow.running.observe import DirectReport, drain, observe
 from headrace.dataflow.running.runtimes.base import QueuePlace, ReplicaDied, Runtime, RuntimeUnavailable
 from headrace.dataflow.running.shared_memory import owned_folder, root
 from headrace.dataflow.running.supervisor import RoleLost, Supervisor
+from headrace.dataflow.running.tracked import tracked
 from headrace.services.errors import ReplicaFailed, describe
 from headrace.services.host import Assignment
 from headrace.services.report import TABLE
@@ -112,6 +113,7 @@ def _record(spec: GraphSpec, run: RunDir) -> Outcome:
     with (
         Progress(steps) as progress,
         Telemetry(run, speakers, watch=(progress.take, board.take)) as telemetry,
+        tracked(spec, run, telemetry),
     ):
         outcome = asyncio.run(_run(spec, planned, run, telemetry, board))
     figures = summary(run.path)

@@ -39,6 +39,13 @@ from headrace.services.options.policy import (
 )
 from headrace.services.options.queue import QueueOptions
 from headrace.services.options.rows import RowFilterOptions, SinkOptions, TransformOptions
+from headrace.services.options.trackers import (
+    MlflowTracker,
+    TensorboardTracker,
+    Tracker,
+    TrackioTracker,
+    WandbTracker,
+)
 from headrace.services.options.verifiers import (
     CopyVerifier,
     MathVerifyVerifier,
@@ -63,6 +70,7 @@ __all__ = [
     "JudgeOptions",
     "LoraOptions",
     "MathVerifyVerifier",
+    "MlflowTracker",
     "OpenaiOptions",
     "OptimizerOptions",
     "ParallelOptions",
@@ -82,9 +90,13 @@ __all__ = [
     "SinkOptions",
     "SourceOptions",
     "TeacherOptions",
+    "TensorboardTracker",
+    "Tracker",
+    "TrackioTracker",
     "TrainerOptions",
     "TransformOptions",
     "Verifier",
     "VllmOptions",
+    "WandbTracker",
     "Written",
 ]

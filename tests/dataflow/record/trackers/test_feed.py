@@ -1,0 +1,84 @@
+"""Trackers in processes of their own: TensorBoard, and scripts that die or hang."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from headrace.dataflow.record.trackers.base import Home, missing
+from headrace.dataflow.record.trackers.feed import Feed
+from headrace.dataflow.record.trackers.points import Point
+
+TAKES_TWO = """
+import os, sys
+for _ in range(3): sys.stdin.readline()
+os.write(1, b"..")
+sys.exit("no key for you")
+"""
+HANGS = "import time; time.sleep(600)"
+
+
+def point(step: int) -> Point:
+    return Point(step=step, at=100.0 + step, figures={"reward/mean": step / 2})
+
+
+def scripted(script: str, log: Path, **options: Any) -> Feed:
+    return Feed({}, log, command=(sys.executable, "-c", script), **options)
+
+
+def opening(run_dir: Path) -> dict[str, Any]:
+    return {
+        "tracker": {"kind": "tensorboard"},
+        "home": {"run_dir": str(run_dir), "name": "copy", "graph": {}},
+    }
+
+
+def test_a_tracker_that_dies_is_known_with_its_last_words_and_the_points_it_missed(tmp_path: Path) -> None:
+    feed = scripted(TAKES_TWO, tmp_path / "tracker.log")
+    for step in range(5):
+        feed.offer(point(step))
+    feed.close()
+    assert (feed.failure(), feed.missed) == ("no key for you", 3)
+
+
+def test_a_tracker_that_hangs_is_ended_with_its_processes_and_holds_nobody_up(tmp_path: Path) -> None:
+    feed = scripted(HANGS, tmp_path / "tracker.log", most=2, close_s=0.1)
+    for step in range(5):
+        feed.offer(point(step))
+    feed.close()
+    assert feed.failure() == "it had not finished 0.1 s after the run, and was ended"
+    assert feed.missed == 5
+    assert psutil.Process().children() == []
+
+
+@pytest.mark.slow
+def test_tensorboard_has_every_figure_and_the_steps_of_a_resume_once(tmp_path: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    for steps in ([0, 1, 2, 3], [2, 3]):
+        feed = Feed(opening(tmp_path), tmp_path / "tracker.log")
+        for step in steps:
+            feed.offer(point(step))
+        feed.close()
+        assert (feed.failure(), feed.missed) == (None, 0), (tmp_path / "tracker.log").read_text()
+    found = EventAccumulator(str(tmp_path / "tensorboard"))
+    found.Reload()
+    assert [(each.step, each.value) for each in found.Scalars("reward/mean")] == [
+        (0, 0.0),
+        (1, 0.5),
+        (2, 1.0),
+        (3, 1.5),
+    ]
+
+
+def test_a_run_has_one_identity_however_often_it_is_launched(tmp_path: Path) -> None:
+    first, again, other = (Home(run_dir=tmp_path / name, name="copy") for name in ("a", "a", "b"))
+    assert (first.id, first.title) == (again.id, "a")
+    assert first.id != other.id
+
+
+def test_a_missing_package_is_named_with_what_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headrace.dataflow.record.trackers.base.find_spec", lambda _: None)
+    assert missing("mlflow") == "the package mlflow is not installed; pip install 'headrace[mlflow]'"

@@ -1,0 +1,46 @@
+"""A launch's trackers: what is said of one that fails, and that it harms nothing."""
+
+from pathlib import Path
+
+import pytest
+
+from headrace.dataflow.language.parse import parse
+from headrace.dataflow.record.rundir import RunDir, read_jsonl
+from headrace.dataflow.record.telemetry import METRICS, Record, Speakers, Telemetry
+from headrace.dataflow.running.tracked import tracked
+from tests.dataflow.running.test_launch import GRAPH, Launched, launched, steps
+
+__all__ = ["launched"]
+TRACKED = "trackers=[tensorboard]"
+
+
+@pytest.mark.slow
+def test_a_tracker_that_fails_is_said_once_with_the_way_out_and_what_it_missed(tmp_path: Path) -> None:
+    spec, run = parse(GRAPH, overrides=[TRACKED]).spec, RunDir.create("copy", tmp_path / "run")
+    (run.path / "tensorboard").write_text("in the way")
+    with Telemetry(run, Speakers.of(spec)) as telemetry, tracked(spec, run, telemetry):
+        for step in range(3):
+            telemetry.take(Record(source="learn/0", kind=METRICS, at=1.0, step=step, body={"loss": 0.5}))
+    failed, missed = read_jsonl(run.events).records
+    assert (failed["event"], failed["tracker"]) == ("tracker_failed", "tensorboard")
+    assert failed["way_out"] == "the run goes on without it; see logs/tracker-tensorboard.log"
+    assert "FileExistsError" in failed["reason"] or "NotADirectoryError" in failed["reason"]
+    assert (missed["event"], missed["points"]) == ("tracker_missed", 3)
+    assert len(read_jsonl(run.metrics).records) == 3
+
+
+def test_a_graph_without_trackers_starts_none(tmp_path: Path) -> None:
+    spec, run = parse(GRAPH).spec, RunDir.create("copy", tmp_path / "run")
+    with Telemetry(run) as telemetry, tracked(spec, run, telemetry):
+        telemetry.take(Record(source="learn/0", kind=METRICS, at=1.0, step=0, body={"loss": 0.5}))
+    assert list(run.logs.iterdir()) == []
+
+
+@pytest.mark.nightly
+def test_a_launch_leaves_its_figures_with_its_tracker(launched: Launched, tmp_path: Path) -> None:
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    assert launched(TRACKED) == 0
+    found = EventAccumulator(str(tmp_path / "run" / "tensorboard"))
+    found.Reload()
+    assert [each.step for each in found.Scalars("reward/mean")] == steps(tmp_path) == [0, 1, 2]
