@@ -6,8 +6,8 @@ A line of metrics.jsonl is one of three:
     {"eval": "held_out", "version": 20, "policy": "actor", ...}   what an eval says of a version of one
     {"service": "answers/0", ...}                              what a replica says of itself
 
-Anything but metrics is an event. Whatever else shows a run (terminal, report, dashboard) follows these
-records and may die alone.
+Anything else is an event, but for the samples that a trainer shows, which are not kept. Whatever else shows a
+run (terminal, report, dashboard) follows these records and may die alone.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,6 +20,8 @@ from headrace.dataflow.record.rundir import JsonlWriter, RunDir
 METRICS = "metrics"
 SCORES = "scores"
 """Metrics of an eval; their step is the version that was scored."""
+SAMPLES = "samples"
+"""Samples of a step that its trainer shows; they are in no file."""
 QUEUE = "queue"
 QUEUE_STARTED = "queue_started"
 """Event of the launcher at a launch's end, once a table: the queue's counters."""
@@ -51,7 +53,7 @@ class Record:
 
     @property
     def is_event(self) -> bool:
-        return self.kind not in (METRICS, SCORES)
+        return self.kind not in (METRICS, SCORES, SAMPLES)
 
     @property
     def is_training(self) -> bool:
@@ -76,6 +78,8 @@ class Speakers:
 
     def named(self, record: Record) -> Record:
         """The record with the policy that it is of; that of an eval as one of scores."""
+        if record.kind == SAMPLES:
+            return replace(record, policy=self.trainers.get(record.node, ""))
         if record.kind != METRICS or record.step is None:
             return record
         if (policy := self.evals.get(record.node)) is not None:
@@ -121,8 +125,9 @@ class Telemetry:
 
     def take(self, record: Record) -> None:
         record = self._speakers.named(record)
-        file = self._events if record.is_event else self._metrics
-        file.write(line(record))
+        if record.kind != SAMPLES:
+            file = self._events if record.is_event else self._metrics
+            file.write(line(record))
         for watch in self._watch:
             watch(record)
 

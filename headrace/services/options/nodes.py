@@ -168,6 +168,8 @@ class TrainerOptions(Placed):
     """Steps between checkpoints; the last step always makes one. 0: only the last."""
     keep_checkpoints: Count = 2
     """Newest checkpoints kept."""
+    show_samples: Natural = 4
+    """Samples of each step that the dashboard shows, evenly spread over its rows; 0: none."""
 
     def longest_work_s(self, no_progress_timeout_s: float) -> float:
         """A step."""

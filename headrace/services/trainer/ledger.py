@@ -15,6 +15,7 @@ import numpy as np
 
 from headrace.algorithms.advantages import singletons, zero_std_frac
 from headrace.services.trainer.intake import Intake, Judged
+from headrace.services.trainer.shown import Shown
 from headrace.transferqueue import Rows, TableStats
 
 
@@ -25,6 +26,8 @@ class Ledger:
     step: int
     own: bool = True
     """Whether the policy made the rows, so that their versions are its own."""
+    shown: Shown = field(default_factory=lambda: Shown(0, most=0, rows_per_step=0))
+    """Of the rows that it trains on, those that people may read."""
     uids: list[int] = field(default_factory=list)
     """Rows that the step commits, in the order of their leases."""
     groups: set[int] = field(default_factory=set)
@@ -55,6 +58,7 @@ class Ledger:
         self.dropped += uids.tolist()
 
     def _train(self, rows: Rows) -> None:
+        self.shown.add(rows)
         self._rewards.append(np.asarray(rows["reward"], dtype=np.float64))
         self._row_groups.append(rows.groups)
         for group, ids in zip(rows.groups.tolist(), rows["response_ids"], strict=True):

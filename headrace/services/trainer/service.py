@@ -42,6 +42,7 @@ from headrace.services.trainer.intake import Intake, Judged
 from headrace.services.trainer.ledger import Ledger, intake_metrics, queue_metrics, staleness_limit
 from headrace.services.trainer.publishing import Publishing
 from headrace.services.trainer.samples import Samples
+from headrace.services.trainer.shown import Shown
 from headrace.services.trainer.update import metrics as update_metrics
 from headrace.services.trainer.update import optimizer_steps
 from headrace.services.transforms import Transforms
@@ -123,7 +124,7 @@ class Trainer:
 
     async def _step(self, step: int) -> None:
         started = time.monotonic()
-        ledger = Ledger(step=step, own=self._context.flow.own_rows)
+        ledger = Ledger(step=step, own=self._context.flow.own_rows, shown=self._to_show(step))
         if self._options.algorithm.annealed():
             self._algorithm = self._built(step)
         self._intake.begin(step)
@@ -160,6 +161,11 @@ class Trainer:
                 f"step {ledger.step}: a sample of staleness {ledger.staleness_max} was handed out, "
                 f"the bound is {self._bound:g}"
             )
+
+    def _to_show(self, step: int) -> Shown:
+        rows = self._context.flow.prompts_per_step * self._context.flow.samples_per_prompt
+        most = 0 if self._algorithm.trains_values else self._options.show_samples
+        return Shown(step, most=most, rows_per_step=rows)
 
     def _is_frozen(self, step: int) -> bool:
         return any(first <= step < thaw for first, thaw in self._context.policy.freeze)
@@ -243,6 +249,8 @@ class Trainer:
         if self._context.flow.from_source:
             self._data = self._data.without(table.quarantine)
         self._report(ledger, results, table, time.monotonic() - started, publish_s, waited_s)
+        await self._run(ledger.shown.decode, self._tokenizer)
+        ledger.shown.report(self._context.report)
         every = self._options.checkpoint_every
         if every and self._committed % every == 0:
             await self._save()
