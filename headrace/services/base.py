@@ -204,6 +204,14 @@ class Weighted(Protocol):
     async def load(self, version: int, weights: Mapping[str, Any]) -> None: ...
 
 
+class Proving(Protocol):
+    """A service that shows that it works before it is ready, by real output that nobody uses."""
+
+    async def prove(self) -> None:
+        """Makes a first output with the weights that it serves; raises where none comes."""
+        ...
+
+
 class Long(Protocol):
     """A service whose work on a row may take long, and shows before it is done."""
 

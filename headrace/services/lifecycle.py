@@ -3,7 +3,7 @@
     STARTING ─► LOADING ─► READY ─► DRAINING ─► STOPPED
         └──────────┴─────────┴─────────┴──────► FAILED
 
-READY means that real output can be produced at confirmed weights, not that a process answers. A replaced
+READY means that real output was produced at confirmed weights, not that a process answers. A replaced
 replica is a new one: it starts at STARTING.
 """
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from headrace.services.base import Context, Long, Output, Producer, Resumable, Service, Weighted
+from headrace.services.base import Context, Long, Output, Producer, Proving, Resumable, Service, Weighted
 from headrace.services.clock import ActivityClock
 from headrace.services.errors import ReplicaFailed, ServiceError, WeightsGone, describe
 from headrace.services.halving import on_held
@@ -84,12 +84,34 @@ class Replica:
             helpers = [background.create_task(self._report_regularly())]
             if self._weighted is not None:
                 await self._load_next(self._weighted)
+            await self._prove()
+            if self._weighted is not None:
                 helpers.append(background.create_task(self._follow(self._weighted)))
             self.lifecycle.to(State.READY)
             self._pulse.ready = True
             await self._serve()
             for helper in helpers:
                 helper.cancel()
+
+    async def _prove(self) -> None:
+        """Has a service that can make a first output before it is ready; raises ReplicaFailed, within the
+        time that any of its work may take, where none comes."""
+        if not hasattr(self._service, "prove"):
+            return
+        longest_s = self._context.options.stall_limit_s(self._context.flow.no_progress_timeout_s)
+        what = (
+            "a first output"
+            if self._weighted is None
+            else f"a first output at version {self._weighted.version}"
+        )
+        limit = asyncio.timeout(longest_s)
+        try:
+            with self._pulse.working(f"make {what}"):
+                async with limit:
+                    await cast(Proving, self._service).prove()
+        except Exception as error:
+            why = f"none came within {longest_s:g} s" if limit.expired() else "that failed"
+            raise ReplicaFailed(f"it is not ready: it was to make {what}, and {why}") from error
 
     @property
     def _weighted(self) -> Weighted | None:

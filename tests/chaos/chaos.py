@@ -16,12 +16,13 @@ import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from tests.chaos.disturbed import Course, course, restarted, retaken
 from tests.chaos.plan import IN_ONE_PROCESS, TARGETS, Disturbance, plan
-from tests.chaos.task import graph, trained
+from tests.chaos.task import graph, trained, weights
 
 
 def arguments() -> argparse.Namespace:
@@ -77,15 +78,22 @@ def main() -> int:
 
 
 def trainer_killed(args: argparse.Namespace, folder: Path, due: Sequence[int]) -> list[Course]:
-    """Runs at staleness 0 whose trainer is killed at a step that is drawn: what it takes again it takes to
-    the same bits."""
+    """Deterministic runs at staleness 0 whose trainer is killed at a step that is drawn: each ends with the
+    weights of the undisturbed one, byte for byte."""
     file = folder / "synchronous.yaml"
-    file.write_text(graph(steps=args.steps, runtime="ray", stalled_s=args.stalled_s, staleness=0))
+    text = graph(steps=args.steps, runtime="ray", stalled_s=args.stalled_s, staleness=0, deterministic=True)
+    file.write_text(text)
+    whole = folder / "synchronous"
+    course(file, whole, (), steps=args.steps, due=due)
     found: list[Course] = []
     for seed in range(args.trainer_kills):
         after = random.Random(seed).randint(1, args.steps - 2)
         planned = [Disturbance(after_step=after, target="learn/0", kind="kill")]
-        found.append(course(file, folder / f"killed-{seed}", planned, steps=args.steps, due=due))
+        directory = folder / f"killed-{seed}"
+        killed = course(file, directory, planned, steps=args.steps, due=due)
+        if not killed.wrong and weights(directory, args.steps) != weights(whole, args.steps):
+            killed = replace(killed, wrong=("the weights are not those of the undisturbed run",))
+        found.append(killed)
         wrong = "".join(f"; WRONG: {each}" for each in found[-1].wrong)
         print(f"trainer killed after {after}{wrong}", flush=True)
     return found

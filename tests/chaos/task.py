@@ -14,6 +14,7 @@ _GRAPH = """\
 name: chaos
 seed: 0
 staleness: {staleness}
+deterministic: {deterministic}
 steps: {steps}
 runtime: {runtime}
 drills: true
@@ -36,13 +37,20 @@ nodes:
 
 
 def graph(
-    *, steps: int, runtime: str, stalled_s: float, staleness: int = 1, watched: Sequence[str] = NODES
+    *,
+    steps: int,
+    runtime: str,
+    stalled_s: float,
+    staleness: int = 1,
+    watched: Sequence[str] = NODES,
+    deterministic: bool = False,
 ) -> str:
     """As YAML; `stalled_s`: after which a replica of a node that is `watched` counts as wedged."""
     limits = {node: f"stalled_after_s: {stalled_s if node in watched else LONG_S}" for node in NODES}
     return _GRAPH.format(
         steps=steps,
         staleness=staleness,
+        deterministic=str(deterministic).lower(),
         runtime=runtime,
         prompt_count=steps * PROMPTS,
         samples=SAMPLES,
@@ -54,6 +62,11 @@ def graph(
 def rows(steps: int) -> int:
     """That a run of so many steps trains on."""
     return steps * PROMPTS * SAMPLES
+
+
+def weights(directory: Path, steps: int) -> bytes:
+    """Of the policy, as a run of so many steps left them."""
+    return (directory / "checkpoints" / f"step-{steps:08}" / "model.safetensors").read_bytes()
 
 
 def trained(directory: Path) -> list[int]:

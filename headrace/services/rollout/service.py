@@ -12,6 +12,7 @@ import numpy as np
 
 from headrace.algorithms.seeds import sample_seed
 from headrace.services.base import Context, Output
+from headrace.services.errors import ReplicaFailed
 from headrace.services.options import RolloutOptions
 from headrace.services.rollout.engines import (
     NOT_SERVED,
@@ -25,6 +26,9 @@ from headrace.services.rollout.engines import (
 )
 from headrace.services.rollout.fidelity import Fidelity
 from headrace.transferqueue import Rows
+
+FIRST = Request(uid=-1, group=-1, prompt_ids=np.zeros(1, dtype=np.int32), seed=0, max_new_tokens=1)
+"""The one token by which an engine shows that it generates; id 0 is one of every vocabulary."""
 
 
 class Rollout:
@@ -62,6 +66,18 @@ class Rollout:
 
     def progress(self) -> float:
         return self._ready().stats()["generated_tokens"]
+
+    async def prove(self) -> None:
+        """Raises ReplicaFailed unless the engine draws a token with the version that it says it serves."""
+        engine = self._ready()
+        async with aclosing(engine.generate([FIRST])) as generated:
+            made = [each async for completions in generated for each in completions]
+        versions = [version for each in made for version in each.versions.tolist()]
+        if versions != [engine.version]:
+            raise ReplicaFailed(
+                f"the engine serves version {engine.version} by its own account, and drew tokens of versions "
+                f"{versions} when one was asked for"
+            )
 
     async def process(self, rows: Rows) -> AsyncGenerator[Output, None]:
         """Yields the answers of the groups that finished together; columns of `columns.RESPONSE`."""

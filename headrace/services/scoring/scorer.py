@@ -57,10 +57,20 @@ class ModelScorer(ABC):
             self._compute, self.open_model, context
         )
 
+    async def prove(self) -> None:
+        """One forward pass, of an answer of one token."""
+        await asyncio.get_running_loop().run_in_executor(self._compute, self._first)
+
     async def process(self, rows: Rows) -> AsyncGenerator[Output, None]:
         """One output for all rows, with the one column."""
         scored = await asyncio.get_running_loop().run_in_executor(self._compute, self._score, rows)
         yield Output(uids=rows.uids, columns={self.column: scored})
+
+    def _first(self) -> None:
+        from headrace.services.scoring.score import score
+
+        token = [np.zeros(1, dtype=np.int32)]
+        score(self._scoring.scores, token, token, np.zeros(1, dtype=np.int64), max_tokens=self._max_tokens)
 
     def _score(self, rows: Rows) -> list[np.ndarray]:
         from headrace.services.scoring.score import score

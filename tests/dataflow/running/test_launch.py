@@ -213,7 +213,10 @@ def test_a_replica_that_gives_up_under_ray_leaves_no_process_and_says_why(
 ) -> None:
     monkeypatch.setenv(OF_RUN, str(tmp_path))
     assert launched("runtime=ray", "answers.fake.fail_always=true") == 1
-    assert "answers/0: RuntimeError: fake engine: call" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert (
+        "answers/0: ReplicaFailed: it is not ready" in said and "<- RuntimeError: fake engine: call" in said
+    )
     assert events(tmp_path, "started")
     assert processes(tmp_path) == []
 

@@ -45,6 +45,12 @@ class Request:
     """Seeds this sample's own random stream, so that batching never changes what is drawn."""
     carry: Carry | None = None
     """What to go on from."""
+    max_new_tokens: int | None = None
+    """Longest answer, where it is to be shorter than the engine's; None: as long."""
+
+    def most(self, engine: int) -> int:
+        """Tokens of the longest answer, where the engine's own has `engine`."""
+        return engine if self.max_new_tokens is None else min(engine, self.max_new_tokens)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

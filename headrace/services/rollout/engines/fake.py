@@ -168,8 +168,9 @@ class FakeEngine:
         if request.uid in self._script.fail_uids:
             raise RuntimeError(f"fake engine: sample {request.uid} fails, as scripted")
         ids = self._token_ids(request)
-        whole = len(ids) <= self._max_new_tokens
-        ids = ids[: self._max_new_tokens]
+        most = request.most(self._max_new_tokens)
+        whole = len(ids) <= most
+        ids = ids[:most]
         versions = list(request.carry["versions"]) if request.carry else []
         began_at = self.version
         try:

@@ -132,7 +132,7 @@ class OpenaiEngine:
         return {
             "model": self._options.model,
             "prompt": prompt,
-            "max_tokens": self._sampling.max_new_tokens - drawn,
+            "max_tokens": request.most(self._sampling.max_new_tokens) - drawn,
             "temperature": self._sampling.temperature,
             **UNTRUNCATED,
             "seed": request.seed,

@@ -212,7 +212,7 @@ class Decoder:
         table.append(slots, new_ids, logprobs.cpu().numpy(), self.version)
         self.generated_tokens += len(new_ids)
         stopped = self._stops[new_ids]
-        done = np.flatnonzero(stopped | (table.drawn[slots] >= self._sampling.max_new_tokens))
+        done = np.flatnonzero(stopped | (table.drawn[slots] >= table.most[slots]))
         if len(done):
             for index in done:
                 reason: FinishReason = "stop" if stopped[index] else "length"
@@ -255,7 +255,7 @@ class Decoder:
             return False
         token_ids = np.asarray(carry["token_ids"], dtype=np.int32)
         stopped = bool(self._stops[token_ids[-1]])
-        if not stopped and count < self._sampling.max_new_tokens:
+        if not stopped and count < sample.request.most(self._sampling.max_new_tokens):
             return False
         completion = Completion(
             uid=sample.request.uid,

@@ -50,12 +50,14 @@ class SlotTable:
         """Tokens whose keys and values are in the row's suffix."""
         self.drawn = np.zeros(slots, dtype=np.int64)
         """Tokens of the answer so far, carried ones included."""
+        self.most = np.zeros(slots, dtype=np.int64)
+        """Tokens of the row's longest answer."""
         self.token_ids = np.zeros((slots, max_new_tokens), dtype=np.int32)
         self.logprobs = np.zeros((slots, max_new_tokens), dtype=logprob_dtype)
         self.versions = np.zeros((slots, max_new_tokens), dtype=np.int32)
         self._by_slot = (
             self.samples, self.keys, self.prefix, self.prefix_tokens, self.suffix_tokens, self.drawn,
-            self.token_ids, self.logprobs, self.versions,
+            self.most, self.token_ids, self.logprobs, self.versions,
         )  # fmt: skip
 
     def add(self, samples: Sequence[Sample], prefix: np.ndarray, prefix_tokens: np.ndarray) -> slice:
@@ -67,6 +69,8 @@ class SlotTable:
         self.prefix_tokens[new] = prefix_tokens
         self.suffix_tokens[new] = 0
         self.drawn[new] = [sample.carried() for sample in samples]
+        longest = self.token_ids.shape[1]
+        self.most[new] = [sample.request.most(longest) for sample in samples]
         for slot, sample in enumerate(samples, start=self.rows):
             if carry := sample.request.carry:
                 count = sample.carried()

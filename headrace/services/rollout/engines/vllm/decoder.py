@@ -137,9 +137,7 @@ class VllmDecoder:
         while self._waiting and len(self._live) < self._max_concurrent:
             draft = self._waiting.popleft()
             draft.begun_at = len(draft.token_ids)
-            fields = sampling_fields(
-                self._sampling, seed=draft.sample.request.seed, drawn=len(draft.token_ids)
-            )
+            fields = sampling_fields(self._sampling, draft.sample.request, drawn=len(draft.token_ids))
             key = next(self._keys)
             self._llm.submit(key, draft.prompt(), fields, salt=str(self._loads))
             self._live[key] = draft
@@ -164,7 +162,7 @@ class VllmDecoder:
             if whole != (each.ended is not None):
                 raise RuntimeError(
                     f"sample {draft.sample.request.uid}: vLLM says {each.ended or 'that it goes on'} after "
-                    f"{len(draft.token_ids)} of {self._sampling.max_new_tokens} tokens, the last of them "
+                    f"{len(draft.token_ids)} of {self._most(draft)} tokens, the last of them "
                     f"{draft.token_ids[-1:]}; its answer would not be the one that was asked for"
                 )
             if whole:
@@ -172,7 +170,11 @@ class VllmDecoder:
 
     def _finish(self, draft: Draft) -> bool:
         """Hands a whole answer over; False if it goes on."""
-        reason = draft.reason(self._stops, self._sampling.max_new_tokens)
+        reason = draft.reason(self._stops, self._most(draft))
         if reason is not None:
             self._finished.append((draft.sample, draft.completion(reason)))
         return reason is not None
+
+    def _most(self, draft: Draft) -> int:
+        """Tokens of the sample's longest answer."""
+        return draft.sample.request.most(self._sampling.max_new_tokens)

@@ -4,19 +4,19 @@ from typing import Any
 
 import numpy as np
 
-from headrace.services.rollout.engines.base import Sampling
+from headrace.services.rollout.engines.base import Request, Sampling
 from headrace.services.rollout.engines.decoding.streams import stream_keys
 
 
-def sampling_fields(sampling: Sampling, *, seed: int, drawn: int) -> dict[str, Any]:
-    """Fields for a sample that has `drawn` tokens: ids alone, no truncation, the chosen token's
+def sampling_fields(sampling: Sampling, request: Request, *, drawn: int) -> dict[str, Any]:
+    """Fields for a request that has `drawn` tokens: ids alone, no truncation, the chosen token's
     log-probability, and an end at our stop tokens only."""
     return {
         "temperature": sampling.temperature,
         "top_p": 1.0,
         "top_k": 0,
-        "max_tokens": sampling.max_new_tokens - drawn,
-        "seed": stream_seed(seed, drawn),
+        "max_tokens": request.most(sampling.max_new_tokens) - drawn,
+        "seed": stream_seed(request.seed, drawn),
         "stop_token_ids": list(sampling.stop_token_ids),
         "ignore_eos": True,
         "logprobs": 0,

@@ -1,14 +1,16 @@
 """What vLLM is asked for: how samples are drawn, how its engine is set up, and what it serves."""
 
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from headrace.services.models import load
 from headrace.services.models.pretrained import saved_stop_token_ids
 from headrace.services.options import RolloutOptions, VllmOptions
-from headrace.services.rollout.engines.base import Sampling
+from headrace.services.rollout.engines.base import Request, Sampling
 from headrace.services.rollout.engines.vllm.engine import engine_fields
 from headrace.services.rollout.engines.vllm.folder import saved_model
 from headrace.services.rollout.engines.vllm.parameters import sampling_fields, stream_seed
@@ -17,8 +19,8 @@ from headrace.services.rollout.engines.vllm.shape import ModelShape
 
 def test_a_sample_is_drawn_untruncated_and_ends_at_our_stop_tokens_alone() -> None:
     sampling = Sampling(temperature=1.2, max_new_tokens=16, stop_token_ids=(1, 7))
-    fields = sampling_fields(sampling, seed=5, drawn=6)
-    assert fields == {
+    request = Request(uid=0, group=0, prompt_ids=np.array([3]), seed=5)
+    assert sampling_fields(sampling, request, drawn=6) == {
         "temperature": 1.2,
         "top_p": 1.0,
         "top_k": 0,
@@ -29,6 +31,7 @@ def test_a_sample_is_drawn_untruncated_and_ends_at_our_stop_tokens_alone() -> No
         "logprobs": 0,
         "detokenize": False,
     }
+    assert sampling_fields(sampling, replace(request, max_new_tokens=1), drawn=0)["max_tokens"] == 1
 
 
 def test_seeds_fit_into_63_bits_and_differ_by_sample_and_by_where_it_goes_on() -> None:
