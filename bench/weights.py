@@ -30,7 +30,7 @@ import torch
 import xxhash
 from safetensors.torch import load_file, save_file
 
-from headrace.services.models.in_place import copy_weights
+from headrace.services.models.in_place import replace_weights
 from headrace.services.weights import WeightStore
 from headrace.services.weights.mirror import WeightMirror
 from headrace.services.weights.server import WeightServer
@@ -89,12 +89,12 @@ class Replica:
         np.copyto(self._own, self._shared)
 
     def sync(self, version: int, checksum: str) -> None:
-        copy_weights(self._model, self._store.take("actor", version, checksum))
+        replace_weights(self._model, self._store.take("actor", version, checksum))
 
     def file(self, checksum: str) -> None:
         if digest(self._file) != checksum:
             raise ValueError("other bytes than were written")
-        copy_weights(self._model, load_file(self._file))
+        replace_weights(self._model, load_file(self._file))
 
     def checked(self) -> str:
         return digest_of(self._model.state_dict())

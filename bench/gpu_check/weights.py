@@ -10,7 +10,7 @@ import torch
 
 from bench.gpu_check.path import Figures
 from headrace.services.devices import take
-from headrace.services.models.in_place import copy_weights
+from headrace.services.models.in_place import replace_weights
 from headrace.services.weights import WeightStore
 
 MB, WIDTH, ROUNDS = 500, 1024, 3
@@ -33,7 +33,7 @@ def rates(gpus: float) -> Figures:
 
             publish.append(timed(write, device))
             taken = store.take("actor", version, checksum)
-            pull.append(timed(lambda taken=taken: copy_weights(served, taken), device))
+            pull.append(timed(lambda taken=taken: replace_weights(served, taken), device))
             del taken
     for name, tensor in trained.state_dict().items():
         if not torch.equal(tensor, served.state_dict()[name]):

@@ -1,6 +1,7 @@
-"""Replaces a model's weights in place, after every name, shape and type was checked.
+"""Replaces a model's weights, after every name, shape and type was checked.
 
-Nothing is written unless all of it fits: a refused load leaves the old weights whole.
+Invariant: nothing changes unless all of it fits, and all bytes of a stored version are those published: a
+refused load leaves the old weights whole.
 """
 
 from collections.abc import Mapping
@@ -8,9 +9,8 @@ from collections.abc import Mapping
 import torch
 
 from headrace.services.models.lora import published
-from headrace.services.weights.copies import copy_all
 from headrace.services.weights.layout import Form
-from headrace.services.weights.tensors import TORCH_NAMES, form, lies_here, raw
+from headrace.services.weights.tensors import TORCH_NAMES, form, is_aligned, lies_here
 from headrace.services.weights.version import Version, forms_of
 
 
@@ -38,22 +38,20 @@ def check_weights(model: torch.nn.Module, weights: Mapping[str, torch.Tensor]) -
 
 
 @torch.no_grad()
-def copy_weights(model: torch.nn.Module, weights: Mapping[str, torch.Tensor]) -> None:
-    """Copies checked `weights` into `model`, in place; tied tensors follow each other.
+def replace_weights(model: torch.nn.Module, weights: Mapping[str, torch.Tensor]) -> None:
+    """Has `model` hold checked `weights`; tied tensors follow each other.
 
-    On a CPU as bytes: torch's own threads, woken for each tensor, cost milliseconds. A stored version is
-    verified as it is copied. Raises WeightsError where its bytes are not those published; the model may not
-    be used then.
+    A stored version is verified first, and is read where it lies from then on: its file is locked for as long
+    as the model holds tensors of it. What is on another device, or cannot be read there, is copied in place.
+    Raises WeightsError where bytes are not those published; the model is as it was then.
     """
     held = _held(model)
-    here = {name: raw(held[name]) for name in weights if lies_here(held[name])}
-    if isinstance(weights, Version):
-        weights.copy_to(here)
-    else:
-        here = {name: target for name, target in here.items() if lies_here(weights[name])}
-        copy_all((target, raw(weights[name])) for name, target in here.items())
-    for name in weights.keys() - here.keys():
-        held[name].copy_(weights[name])
+    is_stored = isinstance(weights, Version)
+    for name, tensor in weights.items():
+        if is_stored and lies_here(held[name]) and is_aligned(tensor):
+            held[name].data = tensor
+        else:
+            held[name].copy_(tensor)
 
 
 def _held(model: torch.nn.Module) -> dict[str, torch.Tensor]:

@@ -31,8 +31,7 @@ class FollowingScorer(ModelScorer):
         self.version = version
 
     def _replace(self, weights: Mapping[str, Any]) -> None:
-        from headrace.services.models.in_place import check_weights, copy_weights
+        from headrace.services.models.in_place import check_weights, replace_weights
 
-        verified = dict(weights)
-        check_weights(self._scoring.model, verified)
-        copy_weights(self._scoring.model, verified)
+        check_weights(self._scoring.model, weights)
+        replace_weights(self._scoring.model, weights)

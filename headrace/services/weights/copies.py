@@ -6,7 +6,7 @@ once.
 
 import os
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
@@ -19,8 +19,6 @@ STRETCH_BYTES = 512 << 10
 """Of which source and target fit a core's cache; less, and threads would wait for the interpreter."""
 THREADS = 4
 """At most; more gain nothing on a memory that a few cores saturate."""
-ALONE_BYTES = 8 << 20
-"""What one thread copies sooner than others are woken."""
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -49,14 +47,12 @@ def in_threads(call: Callable[[T], R], parts: Sequence[T]) -> list[R]:
 
 def copy_digested(
     sources: Sequence[np.ndarray],
-    targets: Sequence[np.ndarray | None],
+    targets: Sequence[np.ndarray],
     starts: Sequence[int],
     buckets: Sequence[Bucket],
 ) -> list[str]:
     """Copies each source, uint8 [n], to its target of the same size; the digests of the buckets that they
-    fill, one behind the other from their `starts`.
-
-    What has no target, or is its own, is digested only.
+    fill, one behind the other from their `starts`. What is its own target is digested only.
     """
 
     def copied(bucket: Bucket) -> str:
@@ -64,7 +60,7 @@ def copy_digested(
         for number, begin, end in _stretches(sources, starts, bucket):
             piece, target = sources[number][begin:end], targets[number]
             digest.update(piece.data)
-            if target is not None and target is not sources[number]:
+            if target is not sources[number]:
                 np.copyto(target[begin:end], piece)
         return digest.hexdigest()
 
@@ -74,20 +70,6 @@ def copy_digested(
 def digests(data: np.ndarray, buckets: Sequence[Bucket]) -> list[str]:
     """xxh3-128 of each bucket of `data`, uint8 [n]."""
     return in_threads(lambda bucket: xxhash.xxh3_128_hexdigest(data[bucket.start : bucket.end].data), buckets)
-
-
-def copy_all(pairs: Iterable[tuple[np.ndarray, np.ndarray]]) -> None:
-    """Copies each source, uint8 [n], to its target of the same size: (target, source)."""
-    parts = [
-        (target[at : at + ALONE_BYTES], source[at : at + ALONE_BYTES])
-        for target, source in pairs
-        for at in range(0, len(source), ALONE_BYTES)
-    ]
-    if sum(len(source) for _, source in parts) <= ALONE_BYTES:
-        for target, source in parts:
-            np.copyto(target, source)
-    else:
-        in_threads(lambda part: np.copyto(*part), parts)
 
 
 def _stretches(

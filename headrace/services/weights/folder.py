@@ -128,16 +128,19 @@ class Folder:
         return self._path / f"{uuid4().hex}{SPARE}"
 
     def _spare(self, size: int) -> tuple[int, Path] | None:
-        """One that nobody looks at, locked; the others are removed, to go with those who do."""
+        """One that nobody looks at, locked. Those that somebody looks at stay, for when he has let go; more
+        that are free, and what is of no use, are removed."""
         taken: tuple[int, Path] | None = None
         for path in self._path.glob(f"*{SPARE}"):
             file = os.open(path, os.O_RDWR | os.O_CLOEXEC)
             status = os.fstat(file)
             fits = status.st_nlink == 1 and status.st_size == size
-            if taken is None and fits and _locked(file, fcntl.LOCK_EX):
+            is_free = fits and _locked(file, fcntl.LOCK_EX)
+            if taken is None and is_free:
                 taken = file, path
                 continue
-            path.unlink(missing_ok=True)
+            if is_free or not fits:
+                path.unlink(missing_ok=True)
             os.close(file)
         return taken
 
@@ -152,7 +155,8 @@ class Folder:
             path.unlink()
             raise WeightsError(
                 f"no room for weights of {size} bytes in {self._path}: {error.strerror}; three versions are "
-                "held there: give it more memory (a container's --shm-size), or use a smaller dtype"
+                "held there, and those that readers have not left yet: give it more memory (a container's "
+                "--shm-size), or use a smaller dtype"
             ) from error
         return file, path
 

@@ -1,10 +1,12 @@
 """Where each tensor of a version lies in its file, and the header that says so.
 
-    8 bytes: length of the header │ header, JSON │ tensors, one behind the other, widest elements first
+    8 bytes: length of the header │ header, JSON │ tensors, one behind the other
 
-The file is a safetensors file; its data begins on a page. Data is cut into buckets, each of elements of one
-width. Invariant: the header holds the digest of every bucket and nothing of the version's number, so that
-its own checksum is that of the weights: equal weights, equal checksums.
+The file is a safetensors file; its data begins on a page. Tensors that fill whole lines of a cache come
+first, so that each begins on one, as torch's own do; among them, and among the others, the widest elements.
+Data is cut into buckets, each of elements of one width. Invariant: the header holds the digest of every
+bucket and nothing of the version's number, so that its own checksum is that of the weights: equal
+weights, equal checksums.
 """
 
 import json
@@ -20,6 +22,8 @@ from headrace.services.errors import WeightsError
 
 BUCKET_BYTES = 8 << 20
 """A multiple of every width."""
+ALIGNED_BYTES = 64
+"""A line of a cache; torch lays a tensor at a multiple of it."""
 _PAGE = 4096
 _DIGEST = 32
 """Hexadecimal digits of a bucket's xxh3-128."""
@@ -120,8 +124,13 @@ class Header:
 
 def arrange(forms: Mapping[str, Form]) -> Layout:
     """Tensors without holes between them, each aligned to its elements."""
+
+    def order(item: tuple[str, Form]) -> tuple[bool, int, str]:
+        name, form = item
+        return form.size % ALIGNED_BYTES != 0, -WIDTHS[form.dtype], name
+
     start, tensors = 0, []
-    for name, form in sorted(forms.items(), key=lambda item: (-WIDTHS[item[1].dtype], item[0])):
+    for name, form in sorted(forms.items(), key=order):
         tensors.append(Placed(name=name, form=form, start=start, end=start + form.size))
         start += form.size
     return Layout(tensors=tuple(tensors))

@@ -1,9 +1,9 @@
 """Weights between a trainer and its readers: versioned files in the node's shared memory.
 
-    write: copy and digest ─► rename        take: map ─► verify each bucket as it is copied, or all ─► views
+    write: copy and digest ─► rename        take: map ─► verify each bucket ─► views
 
-Invariant: a version's file is complete or absent (written aside, then renamed), and what is read or copied
-of it has the checksum that was published. Readers pull; a version's name in the queue is what makes it known.
+Invariant: a version's file is complete or absent (written aside, then renamed), and what is read of it has
+the checksum that was published. Readers pull; a version's name in the queue is what makes it known.
 """
 
 from collections.abc import Iterator, Mapping

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from headrace.services.errors import WeightsError
-from headrace.services.weights.layout import Form, Placed
+from headrace.services.weights.layout import ALIGNED_BYTES, Form, Placed
 
 if TYPE_CHECKING:
     import torch
@@ -29,6 +29,11 @@ def form(tensor: "torch.Tensor") -> Form:
 def lies_here(tensor: "torch.Tensor") -> bool:
     """Whether its bytes are in this machine's memory, row after row."""
     return tensor.device.type == "cpu" and tensor.is_contiguous()
+
+
+def is_aligned(tensor: "torch.Tensor") -> bool:
+    """Whether it begins where torch would have laid it: kernels may add in another order elsewhere."""
+    return tensor.data_ptr() % ALIGNED_BYTES == 0
 
 
 def raw(tensor: "torch.Tensor") -> np.ndarray:

@@ -1,20 +1,16 @@
-"""The tensors of a version, verified by whoever takes them.
+"""The tensors of a version, all verified before the first of them is handed out.
 
-    looked at: all verified, then views        copied: each bucket verified as it passes
-
-Invariant: no tensor is handed out, and no copy is called done, whose bytes are not those that were published.
-A copy that raises has left anything in its targets: who loads ends then, and never serves what it holds.
+Invariant: no tensor is handed out whose bytes are not those that were published, and none changes for as long
+as somebody has it.
 """
 
 import os
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from headrace.services.errors import WeightsError
-from headrace.services.weights.copies import copy_digested, digests
+from headrace.services.weights.copies import digests
 from headrace.services.weights.folder import Folder
 from headrace.services.weights.layout import Form, Header
 from headrace.services.weights.tensors import form, view
@@ -57,41 +53,27 @@ class Version(Mapping[str, "torch.Tensor"]):
         return len(self._placed)
 
     def verify(self) -> None:
-        """Raises WeightsError where bytes are not those published. What was verified is not read again."""
-        if not self._is_verified:
-            self._pass(lambda: digests(self._data, self._header.layout.buckets()))
+        """Raises WeightsError where bytes are not those published. What was verified is not read again.
 
-    def copy_to(self, targets: Mapping[str, np.ndarray]) -> None:
-        """Copies tensors of these names to their targets, uint8 [size] each, and verifies all of the version
-        on the way: one pass over its bytes. Raises as `verify`."""
-
-        def copied() -> list[str]:
-            placed = self._header.layout.tensors
-            return copy_digested(
-                [self._data[each.start : each.end] for each in placed],
-                [targets.get(each.name) for each in placed],
-                [each.start for each in placed],
-                self._header.layout.buckets(),
-            )
-
-        self._pass(copied)
-
-    def _pass(self, look: Callable[[], list[str]]) -> None:
-        """Looks at all bytes, and once more where somebody of this process may have written to its pages."""
-        damage = self._damage(look)
+        Looks once more where somebody of this process may have written to its pages.
+        """
+        if self._is_verified:
+            return
+        damage = self._damage()
         if damage is not None:
             self._data = self._folder.renew(self._file)[self._start :]
-            damage = self._damage(look)
+            damage = self._damage()
         if damage is not None:
             raise WeightsError(f"{self._path}: {damage}")
         self._is_verified = True
 
-    def _damage(self, look: Callable[[], list[str]]) -> str | None:
+    def _damage(self) -> str | None:
         """What of the data is not as it was published."""
         layout = self._header.layout
         if len(self._data) != layout.size:
             return f"{len(self._data)} bytes of data, but {layout.size} were published"
-        for bucket, due, found in zip(layout.buckets(), self._header.digests, look(), strict=True):
+        found_here = digests(self._data, layout.buckets())
+        for bucket, due, found in zip(layout.buckets(), self._header.digests, found_here, strict=True):
             if found != due:
                 names = layout.of(bucket)
                 return f"xxh3 {found[:12]} of {names[0]} to {names[-1]}, but {due[:12]} was published"

@@ -6,7 +6,7 @@ import torch
 from safetensors.torch import load_file
 
 from headrace.services.models import load
-from headrace.services.models.in_place import check_weights, copy_weights
+from headrace.services.models.in_place import check_weights, replace_weights
 from headrace.services.models.lora import attach, is_adapter, merged, published, save_adapters
 from headrace.services.models.policy import load_policy
 from headrace.services.options import LoraOptions, PolicyOptions
@@ -49,7 +49,7 @@ def test_a_reader_takes_adapters_and_nothing_else() -> None:
     writer, reader = drawn(load_policy(POLICY, seed=1).model), load_policy(POLICY, seed=1).model
     weights = published(writer.state_dict())
     check_weights(reader, weights)
-    copy_weights(reader, weights)
+    replace_weights(reader, weights)
     assert torch.equal(reader(input_ids=IDS).logits, writer(input_ids=IDS).logits)
     with pytest.raises(ValueError, match="missing"):
         check_weights(reader, dict(load("tiny-copier", dtype="float64", seed=1).model.state_dict()))

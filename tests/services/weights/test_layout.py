@@ -39,6 +39,24 @@ def test_wide_elements_come_first_and_nothing_lies_between_tensors() -> None:
     assert LAYOUT.size == 41
 
 
+def test_tensors_that_fill_lines_of_a_cache_come_before_all_others_and_begin_on_one() -> None:
+    layout = arrange(
+        {
+            "a": Form(dtype="F32", shape=(3,)),
+            "line": Form(dtype="F32", shape=(16,)),
+            "half": Form(dtype="BF16", shape=(64,)),
+            "z": Form(dtype="F64", shape=(1,)),
+        }
+    )
+    assert [(t.name, t.start) for t in layout.tensors] == [("line", 0), ("half", 64), ("z", 192), ("a", 200)]
+    assert [(b.start, b.end, b.width) for b in layout.buckets()] == [
+        (0, 64, 4),
+        (64, 192, 2),
+        (192, 200, 8),
+        (200, 212, 4),
+    ]
+
+
 def test_a_bucket_holds_elements_of_one_width() -> None:
     assert LAYOUT.buckets() == (
         Bucket(start=0, end=28, width=4),

@@ -165,6 +165,31 @@ def test_what_a_reader_looks_at_is_never_written_to(tmp_path: Path) -> None:
     assert seen.tolist() == [0.0]
 
 
+def test_the_memory_of_a_version_that_a_reader_was_late_to_leave_is_written_again(tmp_path: Path) -> None:
+    store, readers, seen = WeightStore(tmp_path), [WeightStore(tmp_path) for _ in range(2)], []
+    for version, reader in enumerate(readers):
+        seen.append(reader.read("actor", version, store.write("actor", version, number(version)))["w"])
+    first = inode(tmp_path, 0)
+    for version in (2, 3):
+        store.write("actor", version, number(version))
+    assert len(list((tmp_path / "actor").iterdir())) == 4
+    del seen[0]
+    store.write("actor", 4, number(4))
+    assert inode(tmp_path, 4) == first
+    assert seen[0].tolist() == [1.0]
+
+
+def test_memory_that_more_readers_have_left_than_a_version_needs_is_given_back(tmp_path: Path) -> None:
+    store, reader = WeightStore(tmp_path), WeightStore(tmp_path)
+    seen = reader.read("actor", 0, store.write("actor", 0, number(0)))["w"]
+    for version in range(1, 5):
+        store.write("actor", version, number(version))
+    assert len(list((tmp_path / "actor").iterdir())) == 4
+    del seen
+    store.write("actor", 5, number(5))
+    assert len(list((tmp_path / "actor").iterdir())) == 3
+
+
 def test_what_is_kept_aside_is_never_written_to(tmp_path: Path) -> None:
     store, aside = WeightStore(tmp_path / "store"), WeightStore(tmp_path / "aside")
     checksum = store.write("actor", 0, number(0))

@@ -1,13 +1,13 @@
-"""A version is verified by whoever looks at it or copies it."""
+"""A version is verified before anything of it is looked at, and stays as it is while a model holds it."""
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
 from headrace.services.errors import WeightsError
-from headrace.services.models.in_place import check_weights, copy_weights
+from headrace.services.models import load
+from headrace.services.models.in_place import check_weights, replace_weights
 from headrace.services.weights import WeightStore
 from headrace.services.weights.version import Version
 
@@ -20,6 +20,15 @@ def layer(value: float) -> torch.nn.Module:
     for parameter in made.parameters():
         parameter.data.fill_(value)
     return made
+
+
+class Named(torch.nn.Module):
+    """Parameters alone."""
+
+    def __init__(self, **tensors: torch.Tensor) -> None:
+        super().__init__()
+        for name, tensor in tensors.items():
+            self.register_parameter(name, torch.nn.Parameter(tensor))
 
 
 def published(folder: Path, value: float = 2.0) -> tuple[str, Path]:
@@ -38,12 +47,64 @@ def taken(folder: Path, checksum: str) -> Version:
     return WeightStore(folder).take("actor", 0, checksum)
 
 
-def test_a_model_that_copied_a_version_has_the_bits_that_were_published(tmp_path: Path) -> None:
+def test_a_model_holds_a_version_where_it_lies_and_has_the_bits_that_were_published(tmp_path: Path) -> None:
     checksum, _ = published(tmp_path)
     model, version = layer(0.0), taken(tmp_path, checksum)
     check_weights(model, version)
-    copy_weights(model, version)
-    assert all(bool((tensor == 2.0).all()) for tensor in model.state_dict().values())
+    replace_weights(model, version)
+    for name, tensor in model.state_dict().items():
+        assert bool((tensor == 2.0).all())
+        assert tensor.data_ptr() == version[name].data_ptr()
+
+
+def test_what_lies_off_the_lines_of_a_cache_is_copied(tmp_path: Path) -> None:
+    """`b` begins behind the three numbers of `a`."""
+    published = {"a": torch.tensor([1.0, 2.0, 3.0]), "b": torch.tensor([4.0, 5.0])}
+    store, model = WeightStore(tmp_path), Named(a=torch.zeros(3), b=torch.zeros(2))
+    own = model.state_dict()["b"].data_ptr()
+    version = store.take("actor", 0, store.write("actor", 0, published))
+    replace_weights(model, version)
+    held = model.state_dict()
+    assert (held["a"].tolist(), held["b"].tolist()) == ([1.0, 2.0, 3.0], [4.0, 5.0])
+    assert (held["a"].data_ptr(), held["b"].data_ptr()) == (version["a"].data_ptr(), own)
+
+
+def test_tensors_that_are_one_stay_one(tmp_path: Path) -> None:
+    model = load("tiny-copier", dtype="float32", seed=0).model
+    embedding = torch.full((13, 128), 0.5)
+    weights = {name: tensor for name, tensor in model.state_dict().items() if name != "lm_head.weight"}
+    store, weights["model.embed_tokens.weight"] = WeightStore(tmp_path), embedding
+    replace_weights(model, store.take("actor", 0, store.write("actor", 0, weights)))
+    assert model.lm_head.weight is model.model.embed_tokens.weight
+    assert torch.equal(model.lm_head.weight, embedding)
+
+
+def test_what_a_model_writes_to_its_weights_changes_them_for_itself_alone(tmp_path: Path) -> None:
+    checksum, _ = published(tmp_path)
+    store, model = WeightStore(tmp_path), layer(0.0)
+    replace_weights(model, store.take("actor", 0, checksum))
+    model.state_dict()["bias"].fill_(9.0)
+    assert bool((taken(tmp_path, checksum)["bias"] == 2.0).all())
+    replace_weights(model, store.take("actor", 0, checksum))
+    assert bool((model.state_dict()["bias"] == 2.0).all())
+
+
+def test_the_file_that_a_model_holds_is_written_again_once_it_holds_another(tmp_path: Path) -> None:
+    store, reader, model, files = WeightStore(tmp_path), WeightStore(tmp_path), layer(0.0), []
+    for version in range(8):
+        checksum = store.write("actor", version, layer(float(version)).state_dict())
+        files.append((tmp_path / "actor" / f"{version:08d}.safetensors").stat().st_ino)
+        replace_weights(model, reader.take("actor", version, checksum))
+        assert bool((model.state_dict()["weight"] == float(version)).all())
+    assert files[:3] == files[3:6] and len(set(files)) == 3
+
+
+def test_the_file_that_a_model_holds_is_left_alone_for_as_long_as_it_does(tmp_path: Path) -> None:
+    store, model = WeightStore(tmp_path), layer(0.0)
+    replace_weights(model, taken(tmp_path, store.write("actor", 0, layer(7.0).state_dict())))
+    for version in range(1, 6):
+        store.write("actor", version, layer(float(version)).state_dict())
+    assert bool((model.state_dict()["weight"] == 7.0).all())
 
 
 def test_weights_that_do_not_fit_are_refused_before_their_bytes_are_looked_at(tmp_path: Path) -> None:
@@ -55,34 +116,26 @@ def test_weights_that_do_not_fit_are_refused_before_their_bytes_are_looked_at(tm
         check_weights(torch.nn.Linear(8, 8), taken(tmp_path, checksum))
 
 
-def test_a_copy_of_damaged_bytes_ends_in_an_error(tmp_path: Path) -> None:
+def test_damaged_bytes_are_refused_and_leave_a_model_as_it_was(tmp_path: Path) -> None:
     checksum, file = published(tmp_path)
     damage(file, file.stat().st_size - 1)
+    model = layer(0.5)
     with pytest.raises(WeightsError, match=r"xxh3 .* of weight to weight, but .* was published"):
-        copy_weights(layer(0.0), taken(tmp_path, checksum))
+        replace_weights(model, taken(tmp_path, checksum))
+    assert all(bool((tensor == 0.5).all()) for tensor in model.state_dict().values())
 
 
-def test_what_nobody_copies_is_verified_all_the_same(tmp_path: Path) -> None:
+def test_a_tensor_is_handed_out_only_where_all_of_the_version_is_right(tmp_path: Path) -> None:
     checksum, file = published(tmp_path)
     damage(file, file.stat().st_size - 1)
-    with pytest.raises(WeightsError, match="was published"):
-        taken(tmp_path, checksum).copy_to({})
     with pytest.raises(WeightsError, match="was published"):
         taken(tmp_path, checksum)["bias"]
 
 
-def test_a_copy_is_of_the_file_whatever_was_written_to_views_of_it(tmp_path: Path) -> None:
-    checksum, _ = published(tmp_path)
-    store, target = WeightStore(tmp_path), np.zeros(4 * 3072, np.uint8)
-    store.read("actor", 0, checksum)["bias"].fill_(9.0)
-    store.take("actor", 0, checksum).copy_to({"bias": target})
-    assert target.view(np.float32).tolist() == [2.0] * 3072
-
-
-def test_what_was_verified_by_a_copy_is_not_read_again(tmp_path: Path) -> None:
+def test_what_was_verified_is_not_read_again(tmp_path: Path) -> None:
     checksum, file = published(tmp_path)
     version = taken(tmp_path, checksum)
-    version.copy_to({})
+    version.verify()
     damage(file, file.stat().st_size - 1)
     version.verify()
 

@@ -188,7 +188,7 @@ class DecodeLoop:
             if not (self._decoder.running or self._decoder.waiting or self._loads):
                 await self._wake.wait()
 
-    def _turn(self) -> tuple[list[Finished], list[_Load]]:
+    def _turn(self) -> tuple[list[Finished], list[asyncio.Future[None]]]:
         """In the worker thread: carries out orders and loads, then decodes until something finishes."""
         began = time.perf_counter()
         self._interrupt.clear()
@@ -200,21 +200,22 @@ class DecodeLoop:
         self._busy_s += time.perf_counter() - began
         return finished, loaded
 
-    def _load_waiting(self) -> list[_Load]:
-        """Loads what may be loaded now; a load that fails stays first in line, to be told of it."""
-        loaded: list[_Load] = []
+    def _load_waiting(self) -> list[asyncio.Future[None]]:
+        """Loads what may be loaded now; a load that fails stays first in line, to be told of it. Whom to tell
+        of the others: their weights are the decoder's alone from here on."""
+        loaded: list[asyncio.Future[None]] = []
         while self._loads and (self._over_new_weights != "finish" or not self._decoder.running):
             load = self._loads[0]
             if self._over_new_weights in ("abort_keep", "abort_restart"):
                 self._decoder.interrupt(keep=self._over_new_weights == "abort_keep")
             self._decoder.use_weights(load.version, load.weights)
-            loaded.append(self._loads.popleft())
+            loaded.append(self._loads.popleft().done)
         return loaded
 
-    def _deliver(self, finished: Sequence[Finished], loaded: Sequence[_Load]) -> None:
-        for load in loaded:
-            if not load.done.done():
-                load.done.set_result(None)
+    def _deliver(self, finished: Sequence[Finished], loaded: Sequence[asyncio.Future[None]]) -> None:
+        for done in loaded:
+            if not done.done():
+                done.set_result(None)
         for sample, completion in finished:
             if isinstance(sample.owner, Ticket):
                 sample.owner.put(sample.request.group, completion)

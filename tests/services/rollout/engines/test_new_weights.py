@@ -1,14 +1,24 @@
 import asyncio
 import copy
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from transformers import DynamicCache, LlamaForCausalLM
 
-from headrace.services.rollout.engines.base import Completion, OverNewWeights, Request, Sampling
+from headrace.services.faults import damage
+from headrace.services.rollout.engines.base import (
+    Completion,
+    EngineDied,
+    OverNewWeights,
+    Request,
+    Sampling,
+)
 from headrace.services.rollout.engines.torch_engine import TorchEngine
+from headrace.services.weights import WeightStore
+from headrace.services.weights.version import Version
 
 SAMPLING = Sampling(max_new_tokens=8)
 AT_FORWARD = 4
@@ -198,6 +208,63 @@ async def test_loaded_weights_equal_a_model_that_had_them_from_the_start(
         assert completion.token_ids.tolist() == expected[uid].token_ids.tolist()
         assert completion.logprobs.tolist() == expected[uid].logprobs.tolist()
         assert completion.versions.tolist() == [7] * 8
+
+
+def published(store: WeightStore, version: int, weights: Mapping[str, torch.Tensor]) -> Version:
+    return store.take("actor", version, store.write("actor", version, weights))
+
+
+async def test_tokens_are_those_of_the_published_version_whatever_a_trainer_writes_meanwhile(
+    llama: LlamaForCausalLM, requests: Any, plain_logprobs: Any, tmp_path: Path
+) -> None:
+    """Version 1 is loaded at the fourth pass, and four more are written right after."""
+    trainer, own = WeightStore(tmp_path), WeightStore(tmp_path)
+    engine, later = TorchEngine(llama, SAMPLING, over_new_weights="abort_keep"), other_weights(llama)
+    old, new = copy.deepcopy(llama), copy.deepcopy(llama)
+    new.load_state_dict(later, strict=False)
+    await engine.load(0, published(own, 0, copy.deepcopy(old.state_dict())))
+
+    async def then() -> None:
+        await engine.load(1, published(own, 1, later))
+        for version in range(2, 6):
+            trainer.write("actor", version, {name: tensor * version for name, tensor in later.items()})
+
+    completions = await generate_across_a_load(engine, llama, requests(), then)
+    await engine.close()
+    for request in requests():
+        completion = completions[request.uid]
+        assert completion.versions.tolist() == [0, 0, 0, 0, 1, 1, 1, 1]
+        expected = [*plain_logprobs(old, request, completion, 1.0)[:4]]
+        expected += [*plain_logprobs(new, request, completion, 1.0)[4:]]
+        assert completion.logprobs == pytest.approx(expected, abs=1e-5)
+
+
+async def test_an_engine_lets_go_of_a_version_with_the_load_of_the_next(
+    llama: LlamaForCausalLM, tmp_path: Path
+) -> None:
+    store, own, files = WeightStore(tmp_path), WeightStore(tmp_path), []
+    engine = TorchEngine(llama, SAMPLING)
+    for version in range(6):
+        checksum = store.write("actor", version, other_weights(llama))
+        files.append((tmp_path / "actor" / f"{version:08d}.safetensors").stat().st_ino)
+        await engine.load(version, own.take("actor", version, checksum))
+    await engine.close()
+    assert files[:3] == files[3:]
+    assert len(set(files)) == 3
+
+
+async def test_an_engine_whose_version_is_not_what_was_published_dies_and_serves_no_more(
+    llama: LlamaForCausalLM, requests: Any, collect: Any, tmp_path: Path
+) -> None:
+    store, engine = WeightStore(tmp_path), TorchEngine(llama, SAMPLING)
+    checksum = store.write("actor", 1, other_weights(llama))
+    damage(store.folder("actor").path(1))
+    with pytest.raises(EngineDied, match=r"decoding failed: WeightsError: .* was published"):
+        await engine.load(1, store.take("actor", 1, checksum))
+    with pytest.raises(EngineDied, match="was published"):
+        await collect(engine, requests())
+    await engine.close()
+    assert engine.version == 0
 
 
 @pytest.mark.parametrize(

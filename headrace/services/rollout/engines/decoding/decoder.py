@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from transformers import PreTrainedModel
 
-from headrace.services.models.in_place import check_weights, copy_weights
+from headrace.services.models.in_place import check_weights, replace_weights
 from headrace.services.rollout.engines.base import Carry, Completion, FinishReason, Request, Sampling
 from headrace.services.rollout.engines.decode_loop import Finished
 from headrace.services.rollout.engines.decoding.draw import draw
@@ -113,14 +113,14 @@ class Decoder:
         self.waiting += len(samples)
 
     def use_weights(self, version: int, weights: Mapping[str, torch.Tensor]) -> None:
-        """Copies checked weights; later tokens carry `version`. Prefills of samples still to start are made
+        """Puts checked weights in; later tokens carry `version`. Prefills of samples still to start are made
         anew."""
         for slot in reversed(self._prefixes.with_pending()):
             prefix = self._prefixes.active[slot]
             self._waiting.appendleft(Prefix(token_ids=prefix.token_ids, pending=prefix.pending))
             prefix.pending = deque()
         self._remove(np.empty(0, dtype=np.int64))
-        copy_weights(self.model.model, weights)
+        replace_weights(self.model.model, weights)
         self.version = version
 
     def stats(self) -> dict[str, float]:
