@@ -2,10 +2,11 @@
 
     python bench/weights.py --rounds 9
 
-`sync`: from the trainer's tensors to the replica's own, verified, both ends and what they say to each other
-included. `copy`: the replica copies the same bytes once, from the memory that both have mapped to its own, in
-one thread. `file`: what a sync costs by safetensors alone, a new file each time, read again for its digest at
-both ends. `delta`: what moves to another node's folder after a change of 1 %. One side at a time, in turn.
+`sync`: from the trainer's tensors until the replica's model is of them, verified, as an engine on a CPU loads
+them; both ends and what they say to each other included. `copy`: the replica copies the same bytes once, from
+the memory that both have mapped to its own, in one thread. `file`: what a sync costs by safetensors alone, a
+new file each time, read again for its digest at both ends. `delta`: what moves to another node's folder after
+a change of 1 %. One side at a time, in turn.
 
 Prints a table, and as the last line one JSON object; `ratios` holds rates over the copy's.
 """

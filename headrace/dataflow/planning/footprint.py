@@ -14,11 +14,13 @@ from headrace.dataflow.planning.lengths import data_tokens
 from headrace.services.kinds import kind_of
 from headrace.services.models.base import ModelSize
 from headrace.services.options import (
+    CriticOptions,
     EvalOptions,
     LoraOptions,
     PolicyOptions,
     RolloutOptions,
     ScorerOptions,
+    TeacherOptions,
     TrainerOptions,
 )
 
@@ -91,6 +93,18 @@ def runs_model(kind: str, options: NodeOptions) -> bool:
 
 def runs_vllm(options: NodeOptions) -> bool:
     return getattr(options, "engine", "torch") == "vllm"
+
+
+def holds_a_version(options: NodeOptions) -> bool:
+    """Whether a model that follows a trained policy reads its weights where they were published: then it has
+    none of its own, and keeps a version from being let go."""
+    match options:
+        case RolloutOptions() | EvalOptions():
+            return options.engine == "torch" and not options.gpus
+        case TeacherOptions() | CriticOptions():
+            return not options.gpus
+        case _:
+            return False
 
 
 def model_parts(

@@ -18,6 +18,7 @@ from headrace.dataflow.planning.footprint import (
     Load,
     Parts,
     footprint,
+    holds_a_version,
     ranks,
     runs_model,
     runs_vllm,
@@ -68,6 +69,9 @@ class Memory:
     """Bytes of `launcher`, `queue`, `ray` and `libraries`; in shared memory of `weights of <policy>` and
     `rows of <table>`."""
     total_bytes: int
+    shared_bytes: int
+    """At most in shared memory, of the total: the above, and the `weights` of replicas that read them there,
+    each of which may be late to leave a version."""
     prompt_tokens: Mapping[str, int]
     """By table the length of prompts that was reckoned with."""
     unknown_models: tuple[str, ...]
@@ -102,7 +106,8 @@ def memory(spec: GraphSpec) -> Memory:
     }
     sizes = {policy: size(options.model) for policy, options in spec.policies.items()}
     replicas = {name: _replica(spec, name, sizes, loads) for name in running}
-    beside = _beside(spec) | _shared(spec, sizes, loads)
+    shared = _shared(spec, sizes, loads)
+    beside = _beside(spec) | shared
     copies = {name: node.options.replicas for name, node in running.items()}
     shown = {name for name, node in running.items() if runs_model(node.kind, node.options)}
     used = {policy_of(spec, name) for name in shown}
@@ -112,6 +117,8 @@ def memory(spec: GraphSpec) -> Memory:
         beside=beside,
         total_bytes=sum(sum(parts.values()) * copies[name] for name, parts in replicas.items())
         + sum(beside.values()),
+        shared_bytes=sum(shared.values())
+        + sum(replicas[name].get("weights", 0) * copies[name] for name in running if _holds(spec, name)),
         prompt_tokens={table: load.prompt_tokens for table, load in loads.items()},
         unknown_models=tuple(
             sorted({spec.policies[policy].model for policy in used if sizes[policy] is None})
@@ -134,6 +141,10 @@ def _replica(
         is_gym = isinstance(spec.nodes[name].options.verifier, ReasoningGymVerifier)
         parts["verifier"] = VERIFIER + GYM * is_gym
     return parts
+
+
+def _holds(spec: GraphSpec, name: str) -> bool:
+    return holds_a_version(spec.nodes[name].options) and trainer_of(spec, policy_of(spec, name)) is not None
 
 
 def _has_verifier_process(options: Any) -> bool:

@@ -98,11 +98,10 @@ def _memory(plan: Plan) -> str:
     memory = plan.memory
     there = plan.cluster.memory_bytes if memory.on_one_machine else None
     of = "" if there is None else f" of {in_words(there)}"
-    shared = sum(size for name, size in memory.beside.items() if " of " in name)
     unknown = f"; not counted: the models {', '.join(memory.unknown_models)}" if memory.unknown_models else ""
     return (
-        f"about {in_words(memory.total_bytes)}{of} in {memory.total_processes} processes, {in_words(shared)} "
-        f"of it shared weights and rows{unknown}"
+        f"about {in_words(memory.total_bytes)}{of} in {memory.total_processes} processes, "
+        f"{in_words(memory.shared_bytes)} of it shared weights and rows{unknown}"
     )
 
 

@@ -95,6 +95,17 @@ def test_three_versions_of_trained_weights_and_the_rows_are_in_shared_memory() -
     assert memory(durable).beside["rows of prompts"] == 96 * 256
 
 
+def test_a_version_for_each_replica_that_reads_it_in_place_may_be_in_shared_memory_too() -> None:
+    """Two rollouts on CPUs by the engine torch; on GPUs, and by vLLM, they have copies."""
+    spec = graph()
+    beside = sum(size for name, size in memory(spec).beside.items() if " of " in name)
+    assert memory(spec).shared_bytes == beside + 2 * NUMBERS * 4
+    for change in ({"gpus": 1.0}, {"engine": "vllm"}):
+        node = spec.nodes["answers"]
+        changed = replace(node, options=replace(node.options, **change))
+        assert memory(replace(spec, nodes={**spec.nodes, "answers": changed})).shared_bytes == beside
+
+
 def test_the_total_counts_each_replica_and_what_is_beside_them() -> None:
     found = memory(graph())
     services = sum(found.of_service(name) * (2 if name == "answers" else 1) for name in found.replicas)

@@ -255,7 +255,15 @@ def test_the_keys_of_a_plan_in_json_are_these() -> None:
     }
     assert keys(tree["policies"]["actor"]["micro_batches"]) == {"least", "full", "most", "max_tokens"}
     assert keys(tree["memory"]) == {
-        *("processes", "replicas", "beside", "total_bytes", "prompt_tokens", "unknown_models"),
+        *(
+            "processes",
+            "replicas",
+            "beside",
+            "total_bytes",
+            "shared_bytes",
+            "prompt_tokens",
+            "unknown_models",
+        ),
     }
     assert tree["branches"] == {}
 
