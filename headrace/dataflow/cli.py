@@ -1,5 +1,5 @@
-"""The command line: `headrace init | run | check | plan | draw | keys | schema | report | export | queue`,
-and, of a live run, `ps | scale | restart | set | stop | logs`.
+"""The command line: `headrace init | run | check | plan | draw | keys | schema | report | trace | export
+| queue`, and, of a live run, `ps | scale | restart | set | stop | logs`.
 
 Exit codes: 0 the command did what was asked, 1 the run failed, 2 refused before anything started,
 130 interrupted. Whatever takes time to import is imported by the command that needs it.
@@ -19,6 +19,7 @@ from headrace.dataflow.control.commands import COMMANDS
 from headrace.dataflow.control.door import AskRefused
 from headrace.dataflow.language.problems import GraphError, Problem, errors
 from headrace.dataflow.language.start import StartError
+from headrace.dataflow.record.commands import COMMANDS as RECORD_COMMANDS
 from headrace.dataflow.record.rundir import RunDirError
 
 if TYPE_CHECKING:
@@ -315,7 +316,7 @@ def queue(
         typer.echo(file)
 
 
-for name, command in COMMANDS.items():
+for name, command in {**RECORD_COMMANDS, **COMMANDS}.items():
     app.command(name)(command)
 
 

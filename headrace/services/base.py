@@ -14,6 +14,7 @@ import numpy as np
 from headrace.services.faults import Faults
 from headrace.services.options import PolicyOptions, TransformOptions
 from headrace.services.pulse import Pulse
+from headrace.services.trace import Trace
 from headrace.transferqueue import Client, Rows
 from headrace.transferqueue.schema import Origin
 
@@ -102,6 +103,8 @@ class Context:
     """Pure functions that give columns which the node reads, in the order in which they run."""
     pulse: Pulse = field(default_factory=Pulse, repr=False)
     """Where the service says what it is at, for whoever watches over it."""
+    trace: Trace = field(default_factory=Trace, repr=False)
+    """When the replica had each row."""
     faults: Faults = field(default_factory=Faults, repr=False)
     """What is to go wrong, as a drill."""
     peers: "Peers | None" = None

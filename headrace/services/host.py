@@ -30,6 +30,7 @@ from headrace.services.pulse import LOADING, Beat, Pulse
 from headrace.services.replica import Replica
 from headrace.services.report import QueueReport
 from headrace.services.site import Site
+from headrace.services.trace import Trace, trace_file
 from headrace.services.weights import WeightStore
 from headrace.services.weights.peers import Peers
 from headrace.transferqueue import Client, WaitTimeout
@@ -85,7 +86,8 @@ class Hosted:
         self._replica: Replica | None = None
         self._task: asyncio.Task[None] | None = None
         self._stopped = False
-        self._pulse = Pulse()
+        self._trace = Trace(trace_file(assignment.run_dir, assignment.replica))
+        self._pulse = Pulse(trace=self._trace)
         self._faults = Faults()
         self._leading: Loop | None = None
 
@@ -132,7 +134,7 @@ class Hosted:
 
     async def _run(self) -> None:
         a = self._assignment
-        with _log(a) as log:
+        with _log(a) as log, closing(self._trace):
             try:
                 client = await Client.connect(
                     a.queue_address,
@@ -144,7 +146,9 @@ class Hosted:
                 )
                 with _peers(a.site, self._weights) as peers:
                     async with client, QueueReport(client, a.replica) as report:
-                        await self._serve(_context(a, client, report, self._pulse, self._faults, peers))
+                        await self._serve(
+                            _context(a, client, report, peers, self._pulse, self._trace, self._faults)
+                        )
             except Exception as error:
                 cause = first_error(error)
                 log.error("%s gave up", a.replica, exc_info=cause)
@@ -196,9 +200,10 @@ def _context(
     a: Assignment,
     client: Client,
     report: QueueReport,
-    pulse: Pulse,
-    faults: Faults,
     peers: Peers | None,
+    pulse: Pulse,
+    trace: Trace,
+    faults: Faults,
 ) -> Context:
     return Context(
         run=a.run,
@@ -219,6 +224,7 @@ def _context(
         transforms=a.transforms,
         report=report,
         pulse=pulse,
+        trace=trace,
         faults=faults,
         peers=peers,
     )

@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from headrace.services.trace import Trace
+
 LOADING = "load"
 
 
@@ -32,8 +34,10 @@ class Beat:
 class Pulse:
     """Of one replica. `beat` may be called from any thread, the rest in the loop's."""
 
-    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, now: Callable[[], float] = time.monotonic, *, trace: Trace | None = None) -> None:
+        """`trace`: hears of all work, when it is over."""
         self._now = now
+        self._trace = trace or Trace()
         self._moved_s = now()
         self._works: Counter[str] = Counter()
         self._away = 0
@@ -51,7 +55,8 @@ class Pulse:
             self.beat()
         self._works[what] += 1
         try:
-            yield
+            with self._trace.during(what):
+                yield
         finally:
             self._works[what] -= 1
             self._works += Counter()

@@ -174,7 +174,7 @@ class Replica:
             return None
 
     async def _work(self, lease: Lease, rows: Rows) -> None:
-        left = set(rows.uids.tolist())
+        left, leased = set(rows.uids.tolist()), self._context.trace.now()
         try:
             with self.clock.during("busy"), self._pulse.working(f"process {len(rows)} rows"):
                 shaped = await asyncio.to_thread(self._transforms, rows) if self._transforms else rows
@@ -182,7 +182,7 @@ class Replica:
                     began = time.monotonic()
                     async for output in outputs:
                         await self._context.faults.after_work(time.monotonic() - began)
-                        await self._write(lease, output)
+                        await self._write(lease, output, leased)
                         began = time.monotonic()
                         left.difference_update(output.uids.tolist())
             if left:
@@ -201,9 +201,10 @@ class Replica:
             self._in_flight -= len(rows)
             self._turn.set()
 
-    async def _write(self, lease: Lease, output: Output) -> None:
-        """Rows that another node dropped meanwhile are passed over."""
-        client = self._context.client
+    async def _write(self, lease: Lease, output: Output, leased: float) -> None:
+        """Rows that another node dropped meanwhile are passed over. `leased`: when, Unix seconds."""
+        client, trace = self._context.client, self._context.trace
+        made = trace.now()
 
         async def settle(index: np.ndarray) -> None:
             part = output.at(index)
@@ -217,6 +218,7 @@ class Replica:
         with self._pulse.waiting():
             await on_held(len(output.uids), settle)
         self._pulse.beat()
+        trace.rows(lease.table, output.uids, leased=leased, made=made)
         self._rows_done += len(output.uids)
         self._failures_in_a_row = 0
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from headrace.services.trace import Trace
 from headrace.transferqueue import Client, WaitTimeout
 
 _PUT_TIMEOUT_S = 60.0
@@ -22,11 +23,13 @@ class Fresh:
     columns: Mapping[str, Any] = field(repr=False)
 
 
-async def put_whole(client: Client, table: str, fresh: Fresh) -> None:
-    """Waits for room, which the table's consumers make, for as long as it takes."""
+async def put_whole(client: Client, table: str, fresh: Fresh, trace: Trace) -> None:
+    """Waits for room, which the table's consumers make, for as long as it takes; `trace` hears when it was
+    done."""
     while True:
         try:
             await client.put(table, fresh.uids, fresh.columns, groups=fresh.groups, timeout_s=_PUT_TIMEOUT_S)
+            trace.put(table, fresh.uids)
             return
         except WaitTimeout:
             continue

@@ -180,7 +180,7 @@ class Branch:
 
     async def _put(self, fresh: Fresh) -> None:
         with self._context.pulse.waiting():
-            await put_whole(self._context.client, self._bridge.table, fresh)
+            await put_whole(self._context.client, self._bridge.table, fresh, self._context.trace)
 
     def _tell_turns(self) -> None:
         """How often a conversation went on, once one has."""

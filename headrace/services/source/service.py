@@ -73,7 +73,7 @@ class Source:
                 began = time.monotonic()
                 block = await self._run(self._encoded, picks)
                 await self._context.faults.after_work(time.monotonic() - began)
-            await put_whole(self._context.client, self._context.flow.table, block)
+            await put_whole(self._context.client, self._context.flow.table, block, self._context.trace)
             self._context.report.metrics(
                 {
                     **self._clock.fractions(),

@@ -30,6 +30,8 @@ class Ledger:
     """Of the rows that it trains on, those that people may read."""
     uids: list[int] = field(default_factory=list)
     """Rows that the step commits, in the order of their leases."""
+    leases: list[tuple[np.ndarray, float]] = field(default_factory=list, repr=False)
+    """Those rows by lease, and when each was."""
     groups: set[int] = field(default_factory=set)
     """Those of the rows that it commits."""
     dropped: list[int] = field(default_factory=list)
@@ -47,9 +49,11 @@ class Ledger:
     _invalid: Counter[str] = field(default_factory=Counter)
     _parts: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
 
-    def add(self, judged: Judged) -> None:
+    def add(self, judged: Judged, *, leased: float = 0.0) -> None:
+        """`leased`: when, Unix seconds."""
         for part in filter(None, (judged.kept, judged.held)):
             self.uids += part.uids.tolist()
+            self.leases.append((part.uids, leased))
             self.groups |= set(part.groups.tolist())
         if len(judged.kept):
             self._train(judged.kept)

@@ -92,10 +92,11 @@ class Publishing:
         self, version: int, weights: "Mapping[str, torch.Tensor]", committed: "asyncio.Future[None] | None"
     ) -> None:
         began = time.monotonic()
-        checksum = await asyncio.to_thread(self.write, version, weights)
-        if committed is not None:
-            await committed
-        lost = await self._context.client.publish(self._context.policy_name, version, checksum)
+        with self._context.trace.during(f"publish version {version}"):
+            checksum = await asyncio.to_thread(self.write, version, weights)
+            if committed is not None:
+                await committed
+            lost = await self._context.client.publish(self._context.policy_name, version, checksum)
         self.seconds = time.monotonic() - began
         if lost is not None:
             self._context.report.event(

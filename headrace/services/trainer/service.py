@@ -136,15 +136,16 @@ class Trainer:
         taken: list[Judged] = []
         while (missing := self._intake.missing) > 0:
             lease = await self._lease(step, missing)
+            leased = self._context.trace.now()
             with self._clock.during("busy"), self._context.pulse.working(f"train on rows of step {step}"):
                 taken.append(judged := await self._judge(lease, ledger))
                 waits = whole and self._intake.missing > 0
                 if waits or self._is_frozen(step) or not any(len(each.kept) for each in taken):
-                    ledger.add(judged)
+                    ledger.add(judged, leased=leased)
                     continue
                 learning = self._run(self._learn, taken, step)
                 taken = []
-                ledger.add(judged)
+                ledger.add(judged, leased=leased)
                 began = time.monotonic()
                 await learning
                 await self._context.faults.after_work(time.monotonic() - began)
@@ -275,7 +276,10 @@ class Trainer:
         return results
 
     async def _commit(self, ledger: Ledger) -> None:
-        await self._context.client.commit(self._context.node, ledger.step, np.array(ledger.uids))
+        context, made = self._context, self._context.trace.now()
+        await context.client.commit(context.node, ledger.step, np.array(ledger.uids))
+        for uids, leased in ledger.leases:
+            context.trace.rows(context.flow.table, uids, leased=leased, made=made)
         if self._context.flow.from_source:
             self._data = self._data.advance(ledger.groups).without(ledger.dropped)
         self._filter_state = self._intake.state()

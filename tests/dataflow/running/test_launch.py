@@ -12,6 +12,7 @@ import pytest
 
 from headrace.dataflow.language.parse import parse
 from headrace.dataflow.record.rundir import RunDir, RunDirError, read_jsonl
+from headrace.dataflow.record.tracing.traced import traced
 from headrace.dataflow.running.launch import launch
 from headrace.dataflow.running.locks import LOCK, held
 from headrace.dataflow.running.shared_memory import root
@@ -79,6 +80,7 @@ def test_a_run_completes_and_its_directory_holds_everything(
         "scores/0",
         "learn/0",
     }
+    assert traced(run.path, most=0).samples == 12
     out = capsys.readouterr()
     assert "completed: 3 steps" in out.out and "Writing model shards" not in out.err
 

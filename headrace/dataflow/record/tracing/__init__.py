@@ -1,0 +1,1 @@
+"""Where the time of every sample and replica went, from what the replicas wrote down: `headrace trace`."""
