@@ -70,6 +70,7 @@ class BlockingClient:
     published = _blocking(Client.published)
     evict = _blocking(Client.evict)
     set_staleness = _blocking(Client.set_staleness)
+    pause = _blocking(Client.pause)
     end = _blocking(Client.end)
     stats = _blocking(Client.stats)
     waits = _blocking(Client.waits)

@@ -16,13 +16,7 @@ import zmq
 from headrace.transferqueue.arrays import arrow_schema, to_arrays
 from headrace.transferqueue.errors import ControllerUnreachable, PayloadError, QueueError, SchemaError
 from headrace.transferqueue.link.connection import Connection
-from headrace.transferqueue.link.wire import (
-    pack,
-    pack_ints,
-    pack_uids,
-    read_ints,
-    unpack_ints,
-)
+from headrace.transferqueue.link.wire import pack, pack_ints, pack_uids, read_ints, unpack_ints
 from headrace.transferqueue.payload.gather import gather
 from headrace.transferqueue.payload.writing import SegmentWriter
 from headrace.transferqueue.reading import BlockReader
@@ -284,6 +278,11 @@ class Client:
     async def set_staleness(self, table: str, staleness: float) -> None:
         """Moves the knob for units begun from now on; deadlines already given stand."""
         await self._connection.request("set_staleness", {"table": table, "staleness": float(staleness)})
+
+    async def pause(self, tables: Sequence[str], reason: str = "") -> None:
+        """Nothing of these tables is leased and no wait's time runs until it is called with none of them; what
+        is held is gone on with. `reason` follows "is paused" where it is said what a wait is for."""
+        await self._connection.request("pause", {"tables": list(tables), "reason": reason})
 
     async def end(self, table: str) -> None:
         """The producer will put no further rows; leases that can never be filled raise EndOfData."""

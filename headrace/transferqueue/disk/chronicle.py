@@ -128,7 +128,7 @@ class Chronicle:
         return [row.uid for row in rows]
 
 
-_ROOTS = ("tables", "policies", "sessions", "units", "lease_ids", "now")
+_ROOTS = ("tables", "policies", "sessions", "units", "lease_ids", "paused", "paused_s", "now")
 
 
 def replay(past: Past, hub: Hub) -> int:

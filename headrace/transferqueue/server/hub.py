@@ -136,6 +136,10 @@ class Hub:
         self.malformed = self.forgotten = 0
         self.lease_ids = LeaseIds()
         self.now = 0.0
+        self.paused: dict[str, str] = {}
+        """Tables of which nothing is leased, and why; see `pausing.py`."""
+        self.paused_s = 0.0
+        """Since when."""
         self.due = INFINITE
         """Nothing ends or is due before it: `tick` may wait until then."""
         self._woken: dict[tuple[str, str], None] = {}
@@ -169,7 +173,7 @@ class Hub:
             _log.warning("%s", line)
             self.happen(event, what)
         self.settle()
-        for wait in self.waits.late(now):
+        for wait in [] if self.paused else self.waits.late(now):
             wait.abandon()
             wait.give_up()
         self.settle()
@@ -181,7 +185,7 @@ class Hub:
 
     def look_ahead(self) -> None:
         """Finds anew what ends next: `due` stands where something ended early, and `tick` comes in vain."""
-        dues = self.waits.next_deadline(), next_due(self)
+        dues = None if self.paused else self.waits.next_deadline(), next_due(self)
         self.due = min((at for at in dues if at is not None), default=INFINITE)
 
     def happen(self, event: str, what: Any) -> None:

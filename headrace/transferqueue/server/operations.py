@@ -23,6 +23,7 @@ from headrace.transferqueue.server.nodes import (
     unit,
     unit_state,
 )
+from headrace.transferqueue.server.pausing import left_s, pause
 from headrace.transferqueue.server.places import lease_body, places
 from headrace.transferqueue.state import over
 from headrace.transferqueue.state import rewind as rewinding
@@ -136,6 +137,8 @@ def lease(hub: Hub, call: Call) -> Body | None:
         _require_told(hub, call, table)
 
     def attempt() -> Body | None:
+        if table.spec.name in hub.paused:
+            return None
         held = table.lease(hub.now, task, want, holder=call.session.holder, version=version, rank=rank)
         if held is None:
             return None
@@ -145,6 +148,8 @@ def lease(hub: Hub, call: Call) -> Body | None:
         return body
 
     def why() -> str:
+        if (reason := hub.paused.get(table.spec.name)) is not None:
+            return f"table {table.spec.name!r} is paused {reason}"
         return why_no_lease(table, task, version=version, tables=hub.tables_by_task)
 
     return hub.wait(call, ("task", task), attempt, why)
@@ -288,7 +293,7 @@ def waits(hub: Hub, call: Call) -> Body:
             holder=session.holder,
             why=wait.why(),
             since_s=hub.now - wait.since_s,
-            left_s=wait.deadline_s - hub.now,
+            left_s=left_s(hub, wait),
         )
         for wait, session in known
         if session is not None
@@ -319,6 +324,7 @@ OPERATIONS: dict[str, Operation] = {
         rewind,
         checkpointed,
         set_staleness,
+        pause,
         end,
         stats,
         waits,

@@ -86,6 +86,13 @@ class Waits:
         for asker in [asker for asker in self._by_asker if asker[0] == client]:
             self.cancel(asker)
 
+    def postpone(self, since_s: float, now: float) -> None:
+        """From `since_s` to `now` no wait's time ran."""
+        for wait in self._by_asker.values():
+            wait.deadline_s += now - max(since_s, wait.since_s)
+        self._deadlines = [(wait.deadline_s, n, wait) for n, wait in enumerate(self._by_asker.values())]
+        heapify(self._deadlines)
+
     def next_deadline(self) -> float | None:
         while self._deadlines and not self._is_current(self._deadlines[0][2]):
             heappop(self._deadlines)

@@ -134,6 +134,21 @@ def test_a_task_that_is_over_is_so_after_a_restart_and_live_again_after_another(
     run.queue.chronicle.close()
 
 
+def test_a_queue_that_was_paused_is_so_after_a_restart_and_after_a_snapshot(tmp_path: Path) -> None:
+    run = Run(tmp_path, 0)
+    run.produce()
+    run.queue.ask("t", "pause", {"tables": ["t"], "reason": "by ann"}, "no")
+    run.queue.restart()
+    assert run.queue.hub.paused == {"t": "by ann"}
+    run.queue.restart()
+    assert run.queue.hub.paused == {"t": "by ann"}
+    run.queue.ask("t", "pause", {"tables": [], "reason": ""}, "no")
+    run.lease()
+    run.queue.restart()
+    assert run.queue.hub.paused == {}
+    run.queue.chronicle.close()
+
+
 @pytest.mark.parametrize("crash", ["before the commit", "after the commit"])
 @pytest.mark.parametrize("task", ["roll", "mark"])
 def test_a_work_or_begin_task_is_over_and_live_again_across_restarts(

@@ -107,3 +107,30 @@ def test_who_waits_is_told_what_for_since_when_and_until_when(tmp_path: Path) ->
         {"holder": "me", "why": why, "since_s": 4.0, "left_s": 26.0},
         {"holder": "me", "why": never, "since_s": 3.0, "left_s": 57.0},
     ]
+
+
+def test_a_table_that_is_paused_gives_no_row_and_no_wait_for_one_ends(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    before = desk.lease(1.0, 5.0)
+    desk.ask(2.0, "pause", {"tables": ["t"], "reason": "by ann: a look"})
+    desk.put(3.0, 0)
+    meanwhile = desk.lease(10.0, 5.0)
+    desk.hub.tick(100.0)
+    waits = desk.ask(100.0, "waits", {})
+    found = [(each["why"], each["left_s"]) for each in desk.replies[waits]["waits"]]
+    assert found == [("table 't' is paused by ann: a look", 4.0), ("table 't' is paused by ann: a look", 5.0)]
+    assert not {before, meanwhile} & desk.replies.keys()
+    desk.ask(200.0, "pause", {"tables": [], "reason": ""})
+    assert desk.replies[before]["uids"] == pack_ints([0])
+    desk.hub.tick(204.9)
+    assert meanwhile not in desk.replies
+    desk.hub.tick(205.0)
+    assert "(waited 5 s)" in str(desk.replies[meanwhile])
+
+
+def test_a_lease_that_does_not_wait_is_told_that_the_table_is_paused(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    desk.put(1.0, 0)
+    desk.ask(1.0, "pause", {"tables": ["t"], "reason": "by ann"})
+    asked = desk.lease(2.0, 0.0)
+    assert "table 't' is paused by ann" in str(desk.replies[asked])
