@@ -280,7 +280,7 @@ class Client:
         await self._connection.request("set_staleness", {"table": table, "staleness": float(staleness)})
 
     async def pause(self, tables: Sequence[str], reason: str = "") -> None:
-        """Nothing of these tables is leased and no wait's time runs until it is called with none of them; what
+        """Nothing of these tables is leased, and no wait's time runs, until it is called with none; what
         is held is gone on with. `reason` follows "is paused" where it is said what a wait is for."""
         await self._connection.request("pause", {"tables": list(tables), "reason": reason})
 

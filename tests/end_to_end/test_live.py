@@ -7,6 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from headrace.dataflow.cli import app
+from headrace.dataflow.control.door import AskRefused
 from tests.end_to_end.runs import ended, started, until
 
 GRAPH = """\
@@ -32,9 +33,18 @@ def asked(directory: Path, *command: str, code: int = 0) -> str:
     return result.output
 
 
+def refused(directory: Path, *command: str) -> str:
+    """What the operator is told, where nothing was done."""
+    result = CliRunner().invoke(app, [*command, "--run", str(directory)])
+    assert isinstance(result.exception, AskRefused), result.output
+    return str(result.exception)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("runtime", ["local", "ray"])
-def test_a_live_run_is_scaled_restarted_and_stopped_and_loses_nothing(tmp_path: Path, runtime: str) -> None:
+def test_a_live_run_is_changed_in_every_way_and_stopped_and_loses_nothing(
+    tmp_path: Path, runtime: str
+) -> None:
     directory, file = tmp_path / "run", tmp_path / "live.yaml"
     file.write_text(GRAPH)
     with started(str(file), f"runtime={runtime}", directory=directory) as process:
@@ -48,10 +58,17 @@ def test_a_live_run_is_scaled_restarted_and_stopped_and_loses_nothing(tmp_path: 
             "answers/0": "ready", "answers/1": "ready", "answers/2": "ready", "learn/0": "ready",
             "prompts/0": "ready", "scores/0": "ready",
         }  # fmt: skip
-        assert asked(directory, "scale", "answers=1") == "answers 3 -> 1: drained answers/1, answers/2\n"
-        assert "answers" in asked(directory, "ps")
-        drill = CliRunner().invoke(app, ["inject", "answers/0", "hang", "--run", str(directory)])
-        assert "drills are off; set drills: true" in str(drill.exception)
+        assert asked(directory, "drain", "answers/0") == "answers 3 -> 2: drained answers/0\n"
+        assert asked(directory, "scale", "answers=1") == "answers 2 -> 1: drained answers/2\n"
+        assert "answers/1 is the last of answers" in refused(directory, "drain", "answers/1")
+        again = ("upgrade", "answers", str(file), f"runtime={runtime}")
+        assert asked(directory, *again, "answers.fake.mean_tokens=3") == "upgraded: answers/0\n"
+        assert "nodes.answers.temperature: other" in refused(directory, *again, "answers.temperature=2")
+        asked(directory, "pause", "--why", "a look")
+        assert ": a look" in asked(directory, "ps").splitlines()[1]
+        assert "is paused already, by" in refused(directory, "pause")
+        asked(directory, "resume")
+        assert "drills are off; set drills: true" in refused(directory, "inject", "answers/0", "hang")
         asked(directory, "stop", "--why", "enough")
         run = ended(process, directory)
     assert run.code == 130, run.err
@@ -60,11 +77,18 @@ def test_a_live_run_is_scaled_restarted_and_stopped_and_loses_nothing(tmp_path: 
     assert (figures["samples_lost"], figures["samples_duplicated"]) == (0, 0)
     assert figures["staleness_violations"] == 0
     drained = [event["replica"] for event in events if event["event"] == "drained"]
-    assert (drained[0], sorted(drained[1:])) == ("scores/0", ["answers/1", "answers/2"])
+    assert drained == ["scores/0", "answers/0", "answers/2", "answers/1"]
     told = [(event["action"], event["why"]) for event in events if event["event"] == "asked"]
     assert told == [
-        *(("scale", ""), ("scale", ""), ("restart", "a drill")),
-        *(("set staleness", ""), ("scale", ""), ("stop", "enough")),
+        *(("scale", ""), ("scale", ""), ("restart", "a drill"), ("set staleness", "")),
+        *(
+            ("drain", ""),
+            ("scale", ""),
+            ("upgrade", ""),
+            ("pause", "a look"),
+            ("resume", ""),
+            ("stop", "enough"),
+        ),
     ]
     assert [event for event in events if event["event"] in ("died", "failed")] == []
 

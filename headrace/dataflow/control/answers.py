@@ -75,11 +75,30 @@ class Replica(Answer):
     waits: list[Waiting]
 
 
+class Pausing(Answer):
+    """That a run stands."""
+
+    who: str
+    why: str
+    since: float = Field(description="Unix seconds.")
+
+
+class ChangeUnderWay(Answer):
+    node: str
+    action: str
+    who: str
+    why: str
+    since: float = Field(description="Unix seconds.")
+    detail: dict[str, Any] = Field(description="As the event `asked` has it.")
+
+
 class Overview(Answer):
     name: str
+    paused: Pausing | None
     steps: dict[str, Steps] = Field(description="By policy.")
     tables: dict[str, Table]
     replicas: list[Replica]
+    changes: list[ChangeUnderWay] = Field(description="Of services, those under way.")
 
 
 class ScaledTo(Answer):
@@ -93,6 +112,19 @@ class ScaledTo(Answer):
 
 class Restarted(Answer):
     restarted: list[str]
+
+
+class Upgraded(Answer):
+    replicas: list[str] = Field(description="Of the service, from now on.")
+    done: bool = Field(description="False of a dry run.")
+
+
+class Cancelled(Answer):
+    cancelled: str = Field(description="What was under way.")
+
+
+class Resumed(Answer):
+    resumed: Literal[True] = True
 
 
 class Moved(Answer):

@@ -15,7 +15,8 @@ from fastapi.security import HTTPBearer
 
 from headrace import __version__
 from headrace.dataflow.control.gate import Gate
-from headrace.dataflow.control.routes import change, disturb, look, pages
+from headrace.dataflow.control.routes import change, disturb, look, pages, services
+from headrace.dataflow.language.problems import GraphError
 from headrace.dataflow.running.asks import Refusal
 from headrace.dataflow.running.live import Live
 from headrace.transferqueue import QueueError
@@ -35,6 +36,7 @@ def app(live: Live, run_dir: Path, token: str) -> FastAPI:
     _answer_failures(made)
     for router in (
         look.routes(live, run_dir),
+        services.routes(live),
         change.routes(live),
         disturb.routes(live),
         pages.routes(),
@@ -59,6 +61,10 @@ def _answer_failures(made: FastAPI) -> None:
     async def malformed(_: Request, error: RequestValidationError) -> JSONResponse:
         wrong = [{"loc": list(each["loc"]), "msg": each["msg"]} for each in error.errors()]
         return Escaped({"detail": wrong}, status_code=422)
+
+    @made.exception_handler(GraphError)
+    async def no_graph(_: Request, error: GraphError) -> JSONResponse:
+        return Escaped({"detail": str(error)}, status_code=422)
 
     @made.exception_handler(QueueError)
     async def away(_: Request, error: QueueError) -> JSONResponse:

@@ -45,6 +45,27 @@ def scale(
     typer.echo(f"{'would be: ' * dry_run}{node} {done['before']} -> {done['after']}: {changed}")
 
 
+def drain(
+    replica: Annotated[str, typer.Argument(help="e.g. answers/0")],
+    run: RunDirectory = LATEST,
+    why: Why = "",
+) -> None:
+    """End one replica of a live run once it has finished what it holds, or handed it back."""
+    node, index = _replica(replica)
+    done = _control(run).post(f"/v1/services/{node}/{index}/drain", why=why)
+    typer.echo(f"{node} {done['before']} -> {done['after']}: drained {replica}")
+
+
+def cancel(
+    node: Annotated[str, typer.Argument(help="A service, by the name of its node.")],
+    run: RunDirectory = LATEST,
+    why: Why = "",
+) -> None:
+    """End a change of a service that is under way; a scale up and an upgrade are taken back."""
+    done = _control(run).post(f"/v1/services/{node}/cancel", why=why)
+    typer.echo(f"cancelled: {done['cancelled']} of {node}")
+
+
 def restart(
     node: Annotated[str, typer.Argument(help="A service, by the name of its node.")],
     run: RunDirectory = LATEST,
@@ -72,6 +93,47 @@ def set_(
     typer.echo(f"staleness: {moved or 'nothing to change'}")
 
 
+def upgrade(
+    node: Annotated[str, typer.Argument(help="A service, by the name of its node.")],
+    target: Annotated[str, typer.Argument(help="A YAML file: the run's graph, changed in this node alone.")],
+    overrides: Annotated[list[str] | None, typer.Argument(help="Values to set, as of `run`.")] = None,
+    run: RunDirectory = LATEST,
+    why: Why = "",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say whether it can be done.")] = False,
+) -> None:
+    """Give a service of a live run other options, one replica at a time."""
+    from headrace.dataflow.language.parse import load, to_yaml
+    from headrace.dataflow.language.rooted import rooted
+
+    graph = to_yaml(rooted(load(target, overrides or []).spec, Path.cwd()), resolved=True)
+    done = _control(run).post(f"/v1/services/{node}/upgrade", graph=graph, dry_run=dry_run, why=why)
+    typer.echo(f"{'would be ' * dry_run}upgraded: {', '.join(done['replicas'])}")
+
+
+def pause(run: RunDirectory = LATEST, why: Why = "") -> None:
+    """Have a live run stand: each service finishes what it holds, and waits for `headrace resume`."""
+    _control(run).post("/v1/pause", why=why)
+    typer.echo("paused: what is held is finished, and nothing more is handed out")
+
+
+def resume(
+    directory: Annotated[Path | None, typer.Argument(metavar="[RUN]", help="The run's directory.")] = None,
+    run: RunDirectory = LATEST,
+    why: Why = "",
+) -> None:
+    """Go on with a run that is paused, or, from its newest checkpoint, with one that has ended."""
+    from headrace.dataflow.control.door import Door
+
+    found = directory or run
+    if Door.is_of_live(found):
+        _control(found).post("/v1/resume", why=why)
+        typer.echo("resumed")
+        return
+    from headrace.dataflow.cli import run as go_on
+
+    go_on(str(found))
+
+
 def stop(run: RunDirectory = LATEST, why: Why = "") -> None:
     """Have a live run end with a checkpoint, from which `headrace run DIR` goes on."""
     _control(run).post("/v1/stop", why=why)
@@ -84,8 +146,8 @@ def logs(
     lines: Annotated[int, typer.Option(min=1, max=10_000, help="Lines from the end.")] = 100,
 ) -> None:
     """Print the end of a replica's log."""
-    node, _, index = replica.rpartition("/")
-    typer.echo(_control(run).get(f"/v1/services/{node or replica}/{index}/log", lines=lines), nl=False)
+    node, index = _replica(replica)
+    typer.echo(_control(run).get(f"/v1/services/{node}/{index}/log", lines=lines), nl=False)
 
 
 def inject(
@@ -106,8 +168,13 @@ def inject(
 COMMANDS = {
     "ps": ps,
     "scale": scale,
+    "drain": drain,
+    "cancel": cancel,
     "restart": restart,
+    "upgrade": upgrade,
     "set": set_,
+    "pause": pause,
+    "resume": resume,
     "stop": stop,
     "logs": logs,
     "inject": inject,
@@ -118,6 +185,13 @@ def _control(run: Path) -> Any:
     from headrace.dataflow.control.client import Control
 
     return Control(run)
+
+
+def _replica(text: str) -> tuple[str, str]:
+    node, _, index = text.rpartition("/")
+    if not (node and index.isdecimal()):
+        raise typer.BadParameter(f"got {text!r}; name a replica, as answers/0; `headrace ps` lists them")
+    return node, index
 
 
 def _setting(text: str, example: str) -> tuple[str, str]:

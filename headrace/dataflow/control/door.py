@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Self
 
 from headrace.dataflow.record.rundir import RunDir, RunDirError
+from headrace.dataflow.running.locks import Held, held
 
 LOOPBACK = "127.0.0.1"
 FILE = "control.json"
@@ -39,6 +40,16 @@ class Door:
                 f"no launch of {directory} goes on: it has no {FILE}; go on with the run by `headrace run "
                 f"{directory}`"
             ) from None
+
+    @classmethod
+    def is_of_live(cls, directory: Path) -> bool:
+        """Whether a launch of the run goes on. Raises RunDirError where it is no run's directory."""
+        run = RunDir.open(directory)
+        try:
+            with held(run.path):
+                return False
+        except Held:
+            return True
 
     @contextmanager
     def shown_in(self, run_dir: Path) -> Iterator[None]:

@@ -1,7 +1,7 @@
 """What `headrace ps` prints."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -18,10 +18,22 @@ def render(found: Mapping[str, Any], *, now: float | None = None) -> RenderableT
     steps = ", ".join(f"{policy} {each['done']}/{each['of']}" for policy, each in found["steps"].items())
     return Group(
         Text(f"{found['name']}  steps: {steps}", style="bold"),
+        *_standing(found, at),
         _replicas(found["replicas"], at),
         _waits(found["replicas"]),
         _tables(found["tables"]),
     )
+
+
+def _standing(found: Mapping[str, Any], now: float) -> Iterator[Text]:
+    """That the run is paused, and what is being changed."""
+    if (paused := found["paused"]) is not None:
+        why = f": {paused['why']}" if paused["why"] else ""
+        yield Text(f"paused for {now - paused['since']:.0f} s by {paused['who']}{why}", style="yellow")
+    for each in found["changes"]:
+        why = f": {each['why']}" if each["why"] else ""
+        what = f"{each['action']} of {each['node']}, for {now - each['since']:.0f} s"
+        yield Text(f"under way: {what}, asked by {each['who']}{why}", style="yellow")
 
 
 def _replicas(standings: list[Mapping[str, Any]], now: float) -> Table:

@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field
 
 from headrace.dataflow.control.gate import LONGEST_WHO, WHO
 from headrace.dataflow.running.drills import DrillKind, Ordered
-from headrace.dataflow.running.live import MOST_REPLICAS
+from headrace.dataflow.running.service_changes import MOST_REPLICAS
 
 Who = Annotated[
     str, Header(alias=WHO, max_length=LONGEST_WHO, description="Who asks; written into events.jsonl.")
@@ -24,6 +24,13 @@ class Ask(BaseModel, extra="forbid"):
 class ToScale(Ask):
     replicas: int = Field(ge=1, le=MOST_REPLICAS)
     dry_run: bool = Field(False, description="Say what would be done, and do nothing.")
+
+
+class ToUpgrade(Ask):
+    graph: str = Field(
+        max_length=1_000_000, description="YAML of the whole graph, changed in this node alone."
+    )
+    dry_run: bool = Field(False, description="Say whether it can be done, and do nothing.")
 
 
 class ToSet(Ask):

@@ -37,6 +37,8 @@ from headrace.dataflow.record.summary import closing, summary
 from headrace.dataflow.record.telemetry import QUEUE, RUN_ENDED, RUN_STARTED, Speakers, Telemetry
 from headrace.dataflow.running.assignments import Places, assignments
 from headrace.dataflow.running.beginnings import Beginnings
+from headrace.dataflow.running.changes import Changes
+from headrace.dataflow.running.current import Current
 from headrace.dataflow.running.drills import Drills
 from headrace.dataflow.running.interrupts import Interrupts
 from headrace.dataflow.running.kept import Kept
@@ -46,6 +48,7 @@ from headrace.dataflow.running.locks import Held, held
 from headrace.dataflow.running.needs import AWAITED, NEEDLESS, Needs
 from headrace.dataflow.running.observe import DirectReport, drain, observe
 from headrace.dataflow.running.runtimes.base import QueuePlace, ReplicaDied, Runtime, RuntimeUnavailable
+from headrace.dataflow.running.service_changes import Keep, ServiceChanges
 from headrace.dataflow.running.shared_memory import owned_folder, root
 from headrace.dataflow.running.supervisor import RoleLost, Supervisor
 from headrace.dataflow.running.tracked import tracked
@@ -236,18 +239,7 @@ class Launch:
         )
         kept = Kept()
         keep = partial(self._keep, supervisor, kept, ground.client)
-        live = Live(
-            self._spec,
-            told,
-            cluster=self._planned.cluster,
-            board=self._board,
-            supervisor=supervisor,
-            client=ground.client,
-            report=self._report,
-            drills=Drills(supervisor, ground.queue, self._report, allowed=self._spec.drills),
-            keep=keep,
-            stop=self._interrupts.asked.set,
-        )
+        live = self._live(ground, places, told, supervisor, keep)
         try:
             for assignment in told:
                 keep(assignment)
@@ -259,9 +251,42 @@ class Launch:
         await self._settle(ground)
         return outcome
 
-    def _keep(self, supervisor: Supervisor, kept: Kept, client: Client, assignment: Assignment) -> None:
+    def _live(
+        self,
+        ground: Ground,
+        places: Places,
+        told: Sequence[Assignment],
+        supervisor: Supervisor,
+        keep: Keep,
+    ) -> Live:
+        current = Current(
+            self._spec,
+            cluster=self._planned.cluster,
+            tell=lambda spec, planned: assignments(spec, planned, places),
+        )
+        changes, board = Changes(self._report), self._board
+        return Live(
+            current,
+            ServiceChanges(current, told, changes=changes, board=board, supervisor=supervisor, keep=keep),
+            changes=changes,
+            board=board,
+            supervisor=supervisor,
+            client=ground.client,
+            drills=Drills(supervisor, ground.queue, self._report, allowed=self._spec.drills),
+            stop=self._interrupts.asked.set,
+        )
+
+    def _keep(
+        self,
+        supervisor: Supervisor,
+        kept: Kept,
+        client: Client,
+        assignment: Assignment,
+        *,
+        trial: bool = False,
+    ) -> None:
         again = self._beginnings.again(assignment, client)
-        kept.add(supervisor.keep(assignment, again=again), assignment)
+        kept.add(supervisor.keep(assignment, again=again, trial=trial), assignment)
 
     def _needs(self, places: Places, client: Client) -> Needs:
         tables = {name: str(leased_table(self._spec, name)) for name in self._spec.of_kind("trainer")}
@@ -272,8 +297,9 @@ class Launch:
         return needs
 
     async def _return_to(self, told: Sequence[Assignment], client: Client) -> None:
-        """What the queue held for an earlier launch is free again, and its trainers are back at their
-        checkpoints."""
+        """What the queue held for an earlier launch, which may have been paused, is free again, and its
+        trainers are back at their checkpoints."""
+        await client.pause([])
         for assignment in told:
             await client.evict(assignment.replica, "the launch that it belonged to has ended")
             if assignment.kind == "trainer":

@@ -74,18 +74,32 @@ class Supervisor:
         self._left: Counter[str] = Counter()
         self._retired: set[str] = set()
         self._leaving: set[str] = set()
+        self._on_trial: set[str] = set()
         self._stopping = False
 
-    def keep(self, assignment: Assignment, *, again: Again = the_same) -> asyncio.Task[None]:
+    def keep(
+        self, assignment: Assignment, *, again: Again = the_same, trial: bool = False
+    ) -> asyncio.Task[None]:
         """Starts a replica; the task ends when its work is over.
 
-        The task raises RoleLost when its role has no way to go on, QueueError when the queue is gone.
+        The task raises RoleLost when its role has no way to go on, QueueError when the queue is gone. On
+        `trial`, until it is `proven`, it is not started again where it fails, and the run goes on without it.
         """
+        if trial:
+            self._on_trial.add(assignment.replica)
         self._left[assignment.node] += 1
         self._told[assignment.replica] = assignment
         task = asyncio.create_task(self._keep(assignment, again), name=f"keep {assignment.replica}")
         self._kept[assignment.replica] = task
         return task
+
+    def proven(self, replica: str) -> None:
+        """From now on it is kept as any other."""
+        self._on_trial.discard(replica)
+
+    async def over(self, replica: str) -> None:
+        """Returns once a replica is kept no longer, however it ended."""
+        await asyncio.wait({self._kept[replica]})
 
     async def retire(self, node: str, reason: str) -> None:
         """Stops the replicas of a role that the run goes on without; the tasks of `keep` end, none raises."""
@@ -171,7 +185,7 @@ class Supervisor:
             except (ReplicaFailed, ReplicaDied) as error:
                 failures = 1 if time.monotonic() - started > STEADY_AFTER_S else failures + 1
                 await self._mourn(assignment, error)
-                if self._is_ending(assignment):
+                if self._is_ending(assignment) or self._failed_on_trial(assignment, error):
                     return
                 try:
                     assignment = await self._again(assignment, again, error, failures)
@@ -179,6 +193,15 @@ class Supervisor:
                     self._give_up(assignment, failures, error, why)
                     return
             restarts += 1
+
+    def _failed_on_trial(self, assignment: Assignment, error: Exception) -> bool:
+        if assignment.replica not in self._on_trial:
+            return False
+        self._on_trial.discard(assignment.replica)
+        self._left[assignment.node] -= 1
+        why = "it was on trial, and those of its role go on"
+        self._report.event("given_up", replica=assignment.replica, reason=str(error), not_again=why)
+        return True
 
     async def _again(self, died: Assignment, again: Again, error: Exception, failures: int) -> Assignment:
         """What the replacement is told, once it is time for it; raises NotAgain where there is none."""

@@ -6,6 +6,14 @@ from rich.console import Console
 
 from headrace.dataflow.control.ps_text import render
 
+FOUND = {
+    "name": "run",
+    "paused": {"who": "ann", "why": "a look", "since": 40.0},
+    "steps": {},
+    "tables": {},
+    "changes": [{"node": "answers", "action": "scale", "who": "bob", "why": "", "since": 97.0, "detail": {}}],
+}
+
 
 def standing(replica: str, **at: Any) -> dict[str, Any]:
     known = {"state": "ready", "since": 90.0, "pid": 7, "restarts": 0, "error": "", "shares": None}
@@ -20,8 +28,10 @@ def test_every_replica_is_shown_with_what_it_is_at_and_how_long_it_may_wait() ->
     ]
     console = Console(width=200)
     with console.capture() as capture:
-        console.print(render({"name": "run", "steps": {}, "replicas": replicas, "tables": {}}, now=100.0))
+        console.print(render({**FOUND, "replicas": replicas}, now=100.0))
     lines = [" ".join(line.split()) for line in capture.get().splitlines()]
     assert "answers/0 process 8 rows 31 s without movement" in lines
     assert "answers/0 waits: no version of policy 'actor' after 3 4 s in 296 s" in lines
     assert "learn/0 finish step 3" in lines
+    assert "paused for 60 s by ann: a look" in lines
+    assert "under way: scale of answers, for 3 s, asked by bob" in lines

@@ -15,7 +15,8 @@ from headrace.dataflow.control.server import serving
 from headrace.dataflow.record.rundir import RunDirError
 from headrace.dataflow.running.asks import Asker, Refusal
 from headrace.dataflow.running.drills import Ordered
-from headrace.dataflow.running.live import Live, Scaled
+from headrace.dataflow.running.live import Live
+from headrace.dataflow.running.service_changes import Scaled
 from headrace.transferqueue import ControllerUnreachable
 
 
@@ -24,6 +25,7 @@ class Launch:
 
     def __init__(self) -> None:
         self.asked: list[Any] = []
+        self.services = self
 
     async def overview(self) -> dict[str, Any]:
         raise ControllerUnreachable("no answer within 5 s")
