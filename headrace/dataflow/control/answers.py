@@ -51,6 +51,13 @@ class Table(Answer):
     bytes: int
     oldest_age_s: float
     quarantined: int
+    trained: int
+    outstanding_units: int = Field(description="Begun, and not yet trained on; groups where these are whole.")
+    staleness_trained: dict[int, int] = Field(description="Rows trained on, by staleness.")
+    staleness_in_flight: dict[int, int] = Field(
+        description="Rows begun and not yet answered, by what theirs were if they were trained on now."
+    )
+    staleness_in_queue: dict[int, int] = Field(description="Rows answered and not yet trained on, likewise.")
     tasks: dict[str, TaskRows]
 
 

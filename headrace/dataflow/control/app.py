@@ -14,15 +14,16 @@ from fastapi.responses import JSONResponse
 from fastapi.security import HTTPBearer
 
 from headrace import __version__
+from headrace.dataflow.control.feed import Feed
 from headrace.dataflow.control.gate import Gate
-from headrace.dataflow.control.routes import change, disturb, look, pages, services
+from headrace.dataflow.control.routes import change, dashboard, disturb, look, pages, services
 from headrace.dataflow.language.problems import GraphError
 from headrace.dataflow.running.asks import Refusal
 from headrace.dataflow.running.live import Live
 from headrace.transferqueue import QueueError
 
 
-def app(live: Live, run_dir: Path, token: str) -> FastAPI:
+def app(live: Live, feed: Feed, run_dir: Path, token: str) -> FastAPI:
     """A refused ask answers 409 with its reason, a queue that is away 503."""
     made = FastAPI(
         title="Headrace control",
@@ -39,6 +40,7 @@ def app(live: Live, run_dir: Path, token: str) -> FastAPI:
         services.routes(live),
         change.routes(live),
         disturb.routes(live),
+        dashboard.routes(live, feed),
         pages.routes(),
     ):
         made.include_router(router)

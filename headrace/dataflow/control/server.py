@@ -15,6 +15,7 @@ import uvicorn
 
 from headrace.dataflow.control.app import app
 from headrace.dataflow.control.door import LOOPBACK, Door
+from headrace.dataflow.control.feed import Feed
 from headrace.dataflow.running.live import Live
 
 TOKEN_BYTES = 32
@@ -29,8 +30,9 @@ async def serving(live: Live, run_dir: Path) -> AsyncIterator[Door]:
         door = Door(
             url=f"http://{LOOPBACK}:{listening.getsockname()[1]}", token=secrets.token_urlsafe(TOKEN_BYTES)
         )
+        feed = Feed(live)
         config = uvicorn.Config(
-            app(live, run_dir, door.token),
+            app(live, feed, run_dir, door.token),
             http="h11",
             ws="none",
             lifespan="off",
@@ -45,6 +47,7 @@ async def serving(live: Live, run_dir: Path) -> AsyncIterator[Door]:
             with door.shown_in(run_dir):
                 yield door
         finally:
+            feed.end()
             server.should_exit = True
             await asyncio.wait({serving})
 

@@ -3,13 +3,16 @@
 Invariant: at most `MOST_SAMPLES` of each policy are kept, and none is written to the run's files.
 """
 
+import math
 from collections import deque
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from headrace.dataflow.record.telemetry import SAMPLES, Record
 
 MOST_SAMPLES: Final = 256
+
+Order = Literal["newest", "best", "worst"]
 
 Sample = Mapping[str, Any]
 """One of `headrace.services.trainer.shown`, with `step`, `policy` and `at`, Unix seconds."""
@@ -41,19 +44,25 @@ class Gallery:
         step: int | None = None,
         reward_min: float | None = None,
         reward_max: float | None = None,
+        order: Order = "newest",
     ) -> list[Sample]:
-        """The newest first. A bound of the reward leaves out samples whose reward is invalid."""
+        """In that order, then the newest first. A bound of the reward, and an order by it, leave out samples
+        whose reward is invalid."""
         of = [policy] if policy is not None else list(self._samples)
-        samples = [sample for name in of for sample in self._samples.get(name, ())]
-        low, high = (-float("inf") if reward_min is None else reward_min), reward_max
-        matching = [
+        by_reward = reward_min is not None or reward_max is not None or order != "newest"
+        low = -math.inf if reward_min is None else reward_min
+        high = math.inf if reward_max is None else reward_max
+        samples = [
             sample
-            for sample in samples
-            if step in (None, sample["step"])
-            and ((reward_min is None and high is None) or _within(sample["reward"], low, high))
+            for name in of
+            for sample in self._samples.get(name, ())
+            if step in (None, sample["step"]) and (not by_reward or _within(sample["reward"], low, high))
         ]
-        return sorted(matching, key=lambda sample: (-sample["at"], sample["uid"]))[:most]
+        samples.sort(key=lambda sample: (-sample["at"], sample["uid"]))
+        if order != "newest":
+            samples.sort(key=lambda sample: sample["reward"], reverse=order == "best")
+        return samples[:most]
 
 
-def _within(reward: float | None, low: float, high: float | None) -> bool:
-    return reward is not None and low <= reward and (high is None or reward <= high)
+def _within(reward: float | None, low: float, high: float) -> bool:
+    return reward is not None and low <= reward <= high

@@ -33,6 +33,7 @@ from headrace.dataflow.record.board import Board
 from headrace.dataflow.record.progress import Progress
 from headrace.dataflow.record.report import write_html
 from headrace.dataflow.record.rundir import RunDir, RunDirError
+from headrace.dataflow.record.seen import Seen
 from headrace.dataflow.record.summary import closing, summary
 from headrace.dataflow.record.telemetry import QUEUE, RUN_ENDED, RUN_STARTED, Speakers, Telemetry
 from headrace.dataflow.running.assignments import Places, assignments
@@ -264,12 +265,15 @@ class Launch:
             cluster=self._planned.cluster,
             tell=lambda spec, planned: assignments(spec, planned, places),
         )
+        seen = Seen.of(self._run)
+        self.telemetry.follow(seen.take)
         changes, board = Changes(self._report), self._board
         return Live(
             current,
             ServiceChanges(current, told, changes=changes, board=board, supervisor=supervisor, keep=keep),
             changes=changes,
             board=board,
+            seen=seen,
             supervisor=supervisor,
             client=ground.client,
             drills=Drills(supervisor, ground.queue, self._report, allowed=self._spec.drills),

@@ -10,9 +10,11 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Final
 
+from headrace.dataflow.language.spec import GraphSpec
 from headrace.dataflow.record.board import Board
+from headrace.dataflow.record.seen import Seen
 from headrace.dataflow.running.asks import Asker, Refusal
 from headrace.dataflow.running.changes import Changes
 from headrace.dataflow.running.current import Current
@@ -20,7 +22,7 @@ from headrace.dataflow.running.drills import Drills, Ordered
 from headrace.dataflow.running.service_changes import ServiceChanges
 from headrace.dataflow.running.supervisor import Supervisor
 from headrace.dataflow.running.waiting import AT_NOTHING, at
-from headrace.transferqueue import Client
+from headrace.transferqueue import Client, TableStats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +45,7 @@ class Live:
         *,
         changes: Changes,
         board: Board,
+        seen: Seen,
         supervisor: Supervisor,
         client: Client,
         drills: Drills,
@@ -53,12 +56,18 @@ class Live:
         self._current = current
         self._changes = changes
         self._board = board
+        self.seen = seen
         self._supervisor = supervisor
         self._client = client
         self._drills = drills
         self._stop = stop
         self._paused: Paused | None = None
         self._setting = asyncio.Lock()
+
+    @property
+    def spec(self) -> GraphSpec:
+        """The graph as it is now."""
+        return self._current.spec
 
     async def overview(self) -> dict[str, Any]:
         """Steps by policy, the queue's figures by table, how every replica stands, and what is under way."""
@@ -72,19 +81,7 @@ class Live:
                 policy: {"done": done.get(policy, 0), "of": spec.steps_of(trainer)}
                 for trainer, policy in self._current.trainers().items()
             },
-            "tables": {
-                name: {
-                    "step": table.step,
-                    "staleness": written(table.staleness),
-                    "rows": table.rows,
-                    "bytes": table.bytes,
-                    "oldest_age_s": table.oldest_age_s,
-                    "quarantined": table.quarantined,
-                    "tasks": {task: asdict(figures) for task, figures in table.tasks.items()},
-                }
-                for name, table in stats.tables.items()
-                if name in spec.nodes
-            },
+            "tables": {name: _table(table) for name, table in stats.tables.items() if name in spec.nodes},
             "replicas": [
                 {**standing.to_json(), **found.get(standing.replica, AT_NOTHING)}
                 for standing in self._board.standings()
@@ -164,6 +161,21 @@ class Live:
         """The run ends as at an interrupt: what is held is handed back, a checkpoint is made."""
         self._changes.said("stop", asker)
         self._stop()
+
+
+OF_TABLE: Final = (
+    *("step", "rows", "bytes", "oldest_age_s", "quarantined", "trained", "outstanding_units"),
+    *("staleness_trained", "staleness_in_flight", "staleness_in_queue"),
+)
+"""Figures that are told as the queue says them."""
+
+
+def _table(table: TableStats) -> dict[str, Any]:
+    return {
+        **{name: getattr(table, name) for name in OF_TABLE},
+        "staleness": written(table.staleness),
+        "tasks": {task: asdict(figures) for task, figures in table.tasks.items()},
+    }
 
 
 def written(staleness: float) -> float | str:

@@ -1,9 +1,9 @@
-"""What a browser is shown, and the schema of the API."""
+"""The schema of the API, and the page made of it."""
 
 from typing import Any
 
 from fastapi import APIRouter, Request
-from fastapi.responses import HTMLResponse, RedirectResponse
+from fastapi.responses import HTMLResponse
 
 from headrace.dataflow.control.api_page import render
 
@@ -12,10 +12,6 @@ API = "/api"
 
 def routes() -> APIRouter:
     made = APIRouter(include_in_schema=False)
-
-    @made.get("/")
-    async def home() -> RedirectResponse:
-        return RedirectResponse(API, status_code=303)
 
     @made.get(API, response_class=HTMLResponse)
     async def api(request: Request) -> str:

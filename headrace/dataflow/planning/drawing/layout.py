@@ -32,14 +32,14 @@ class Row:
     bottom: float
 
 
-def layout(picture: Picture) -> Drawing:
+def layout(picture: Picture, *, between_rows: float = BETWEEN_ROWS) -> Drawing:
     found, width = layers(picture), _card_width(picture)
     tracked = tracks(picture)
     placed = {lane: across(found, lane, width) for lane in picture.lanes}
     said = {lane: _heading(lane, text, placed[lane].width) for lane, text in picture.lanes.items()}
-    top = MARGIN + LEADING * max(map(len, said.values()), default=0) + BETWEEN_ROWS
+    top = MARGIN + LEADING * max(map(len, said.values()), default=0) + between_rows
     boxes = {box.name: box for box in picture.boxes}
-    rows = _rows(found, boxes, width, top)
+    rows = _rows(found, boxes, width, top, between_rows)
     bottom = (rows[-1].bottom if rows else top) + SIDE
     bands: list[Band] = []
     x: dict[str, float] = {}
@@ -88,12 +88,12 @@ def _heading(lane: str, text: str, width: float) -> tuple[str, ...]:
     return (lane, *_parts(text, max(width, NARROWEST)))
 
 
-def _rows(found: Layers, boxes: Mapping[str, Box], width: float, top: float) -> list[Row]:
+def _rows(found: Layers, boxes: Mapping[str, Box], width: float, top: float, between: float) -> list[Row]:
     rows: list[Row] = []
     for row in found.rows:
         bottom = top + max((_height(boxes[place.name], width) for place in row if place.is_box), default=0.0)
         rows.append(Row(top=top, bottom=bottom))
-        top = bottom + BETWEEN_ROWS
+        top = bottom + between
     return rows
 
 
