@@ -59,13 +59,9 @@ class WeightStore:
         Raises WeightsError where memory has no room, or where another process writes there.
         """
         layout = arrange({name: form(tensor) for name, tensor in weights.items()})
-        starts = [placed.start for placed in layout.tensors]
         with self.receiving(policy, layout) as writing:
             first = len(writing.array) - layout.size
-            data = writing.array[first:]
-            sources = [gathered(weights[placed.name], data, placed) for placed in layout.tensors]
-            targets = [data[placed.start : placed.end] for placed in layout.tensors]
-            found = copy_digested(sources, targets, starts, layout.buckets())
+            found = _fill(writing.array[first:], layout, weights)
             header = Header(layout=layout, digests=tuple(found)).to_bytes()
             writing.array[:first] = np.frombuffer(header, np.uint8)
             writing.publish(version)
@@ -149,3 +145,14 @@ class WeightStore:
         return WeightsGone(
             f"version {version} of {policy!r} was pruned; have {self.folder(policy).versions()}"
         )
+
+
+def _fill(data: np.ndarray, layout: Layout, weights: Mapping[str, "torch.Tensor"]) -> list[str]:
+    """Copies tensors to their places in `data`, uint8 [its size]; the digests of its buckets."""
+    from headrace.services.weights.landing import copy_landed, gpu_of, pinned
+
+    if (gpu := gpu_of(weights)) is not None:
+        return copy_landed(weights, layout, data, pinned(gpu))
+    sources = [gathered(weights[placed.name], data, placed) for placed in layout.tensors]
+    targets = [data[placed.start : placed.end] for placed in layout.tensors]
+    return copy_digested(sources, targets, [placed.start for placed in layout.tensors], layout.buckets())

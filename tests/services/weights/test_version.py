@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from headrace.services.errors import WeightsError
-from headrace.services.models import load
 from headrace.services.models.in_place import check_weights, replace_weights
 from headrace.services.weights import WeightStore
 from headrace.services.weights.version import Version
@@ -70,13 +69,15 @@ def test_what_lies_off_the_lines_of_a_cache_is_copied(tmp_path: Path) -> None:
 
 
 def test_tensors_that_are_one_stay_one(tmp_path: Path) -> None:
-    model = load("tiny-copier", dtype="float32", seed=0).model
-    embedding = torch.full((13, 128), 0.5)
-    weights = {name: tensor for name, tensor in model.state_dict().items() if name != "lm_head.weight"}
-    store, weights["model.embed_tokens.weight"] = WeightStore(tmp_path), embedding
-    replace_weights(model, store.take("actor", 0, store.write("actor", 0, weights)))
-    assert model.lm_head.weight is model.model.embed_tokens.weight
-    assert torch.equal(model.lm_head.weight, embedding)
+    model, store = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)), WeightStore(tmp_path)
+    first, second = model
+    second.weight = first.weight
+    published = {"0.weight": torch.full((4, 4), 0.5), "0.bias": torch.ones(4), "1.bias": torch.ones(4)}
+    version = store.take("actor", 0, store.write("actor", 0, published))
+    check_weights(model, version)
+    replace_weights(model, version)
+    assert second.weight is first.weight
+    assert second.weight.data_ptr() == version["0.weight"].data_ptr()
 
 
 def test_what_a_model_writes_to_its_weights_changes_them_for_itself_alone(tmp_path: Path) -> None:
