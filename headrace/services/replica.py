@@ -2,7 +2,7 @@
 
     lease ─► transforms ─► process ─► put ─► ack    an error hands the unwritten rows back, with its reason
       ▲ waits for rows and for room, never longer than a new version takes to arrive
-    publication ─► pull ─► load ─► confirm   a lease is asked for at the version that is loaded
+    publication ─► pull ─► verify ─► load ─► confirm   a lease is asked for at the version that is loaded
 
 Invariant: every leased row is acknowledged after its columns are written, dropped, or handed back. Rows whose
 lease failed before are processed one group at a time, so that a poisonous group costs its neighbours nothing.
@@ -292,8 +292,8 @@ class Replica:
             started = now()
             moved_bytes = await self._context.bring(policy, version, publication.checksum)
             weights = await asyncio.to_thread(self._weights.take, policy, version, publication.checksum)
+            size = await asyncio.to_thread(_verified_size, weights)
             await service.load(version, weights)
-            size = await asyncio.to_thread(_size, weights)
         self._context.report.metrics(
             {
                 "sync/seconds": now() - started,
@@ -329,6 +329,6 @@ def split(rows: Rows) -> list[Rows]:
     return [rows.select(first), *parts] if len(first) else parts
 
 
-def _size(weights: Mapping[str, "torch.Tensor"]) -> int:
-    """Bytes of a version, which is verified here where the service did not look at it."""
+def _verified_size(weights: Mapping[str, "torch.Tensor"]) -> int:
+    """Bytes of a version, which is verified here, while the service goes on with the one before."""
     return sum(tensor.nbytes for tensor in weights.values())

@@ -69,9 +69,9 @@ def test_what_lies_off_the_lines_of_a_cache_is_copied(tmp_path: Path) -> None:
 
 
 def test_tensors_that_are_one_stay_one(tmp_path: Path) -> None:
-    model, store = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Linear(4, 4)), WeightStore(tmp_path)
-    first, second = model
+    first, second, store = torch.nn.Linear(4, 4), torch.nn.Linear(4, 4), WeightStore(tmp_path)
     second.weight = first.weight
+    model = torch.nn.Sequential(first, second)
     published = {"0.weight": torch.full((4, 4), 0.5), "0.bias": torch.ones(4), "1.bias": torch.ones(4)}
     version = store.take("actor", 0, store.write("actor", 0, published))
     check_weights(model, version)

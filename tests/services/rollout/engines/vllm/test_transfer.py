@@ -30,7 +30,7 @@ class HostBuffers:
         self.is_open = True
 
     def lay(self, bucket: Named) -> None:
-        lay(bucket, self.memory)
+        assert lay(bucket, self.memory) == sum(tensor.nbytes for _, tensor in bucket)
 
     def close(self) -> None:
         self.is_open = False
