@@ -7,6 +7,7 @@ from typing import Literal
 
 Activity = Literal["busy", "idle_wait_data", "idle_wait_weights", "paused"]
 ACTIVITIES: tuple[Activity, ...] = ("busy", "idle_wait_data", "idle_wait_weights", "paused")
+ALIVE = "alive_s"
 
 
 class ActivityClock:
@@ -42,6 +43,10 @@ class ActivityClock:
             if depth:
                 return activity
         return "idle_wait_data"
+
+    def figures(self) -> dict[str, float]:
+        """What a replica reports: the shares, and the seconds that they are of."""
+        return {**self.fractions(), ALIVE: sum(self._seconds.values())}
 
     def fractions(self) -> dict[Activity, float]:
         """Shares of the time since the start; they sum to 1."""

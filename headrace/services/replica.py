@@ -312,7 +312,7 @@ class Replica:
     def report_activity(self) -> None:
         self._context.report.metrics(
             {
-                **self.clock.fractions(),
+                **self.clock.figures(),
                 "rows_done": float(self._rows_done),
                 "in_flight": float(self._in_flight),
             }

@@ -16,7 +16,7 @@ from fastapi.security import HTTPBearer
 from headrace import __version__
 from headrace.dataflow.control.feed import Feed
 from headrace.dataflow.control.gate import Gate
-from headrace.dataflow.control.routes import change, dashboard, disturb, look, pages, services
+from headrace.dataflow.control.routes import change, dashboard, disturb, look, pages, scrape, services
 from headrace.dataflow.language.problems import GraphError
 from headrace.dataflow.running.asks import Refusal
 from headrace.dataflow.running.live import Live
@@ -38,6 +38,7 @@ def app(live: Live, feed: Feed, run_dir: Path, token: str) -> FastAPI:
     for router in (
         look.routes(live, run_dir),
         services.routes(live),
+        scrape.routes(live),
         change.routes(live),
         disturb.routes(live),
         dashboard.routes(live, feed),

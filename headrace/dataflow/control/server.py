@@ -16,6 +16,7 @@ import uvicorn
 from headrace.dataflow.control.app import app
 from headrace.dataflow.control.door import LOOPBACK, Door
 from headrace.dataflow.control.feed import Feed
+from headrace.dataflow.control.target import scraped
 from headrace.dataflow.running.live import Live
 
 TOKEN_BYTES = 32
@@ -44,7 +45,7 @@ async def serving(live: Live, run_dir: Path) -> AsyncIterator[Door]:
         server = _Server(config)
         serving = asyncio.create_task(server.serve(sockets=[listening]), name="control API")
         try:
-            with door.shown_in(run_dir):
+            with door.shown_in(run_dir), scraped(door, run_dir):
                 yield door
         finally:
             feed.end()

@@ -8,11 +8,12 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from headrace.dataflow.record.telemetry import METRICS, Record
+from headrace.dataflow.record.prometheus.newest import Newest
+from headrace.dataflow.record.telemetry import METRICS, STARTED, Record
 from headrace.services.clock import ACTIVITIES
 from headrace.services.lifecycle import State
 
-STATE, STARTED = "state", "started"
+STATE = "state"
 FAILURES = ("died", "failed", "wedged", "given_up")
 ENDS = ("retired", "drained")
 """Events of the launcher that end a life of a replica, by a failure or not."""
@@ -44,9 +45,12 @@ class Board:
         self._standings: dict[str, Standing] = {}
         self._steps: dict[str, int] = {}
         self._turn = asyncio.Event()
+        self.newest = Newest()
+        """Figures, as Prometheus is shown them."""
 
     def take(self, record: Record) -> None:
         """A record of telemetry; those that say nothing of a replica are passed over."""
+        self.newest.take(record)
         body = record.body
         if record.kind == STARTED:
             self._put(

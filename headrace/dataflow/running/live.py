@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from headrace.dataflow.language.spec import GraphSpec
 from headrace.dataflow.record.board import Board
+from headrace.dataflow.record.prometheus.exposition import exposition, of_service
 from headrace.dataflow.record.seen import Seen
 from headrace.dataflow.running.asks import Asker, Refusal
 from headrace.dataflow.running.changes import Changes
@@ -102,6 +103,16 @@ class Live:
             }
             for each in self._changes.under_way()
         ]
+
+    async def metrics(self) -> str:
+        """The launch as Prometheus reads it."""
+        trainers = self._current.trainers()
+        asked = {policy: self._current.spec.steps_of(trainer) for trainer, policy in trainers.items()}
+        return exposition(self._board, self._board.newest, await self._client.stats(), asked)
+
+    def metrics_of(self, node: str) -> str:
+        """One service, likewise."""
+        return of_service(self._board, self._board.newest, node)
 
     def replicas(self) -> list[str]:
         """All that this launch started."""

@@ -103,7 +103,7 @@ class Eval:
         found = {**figures(completions, outcomes), "seconds": time.monotonic() - started}
         report, node, version = self._context.report, self._context.node, engine.version
         report.metrics({f"eval/{node}/{name}": value for name, value in found.items()}, step=version)
-        report.metrics({**self._clock.fractions()})
+        report.metrics({**self._clock.figures()})
         report.event("evaluated", version=version, checksum=checksum, policy=self._context.policy_name)
 
     def _progress(self) -> float:

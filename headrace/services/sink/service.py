@@ -95,7 +95,7 @@ class Sink:
             self._failures_in_a_row = 0
         kept = self._made()
         counts = {f"sink/{node}/rows": float(kept.rows), f"sink/{node}/again": float(kept.again)}
-        self._context.report.metrics({**counts, **self._clock.fractions()})
+        self._context.report.metrics({**counts, **self._clock.figures()})
 
     async def _hand_back(self, lease: Lease, rows: Rows, error: TransformError) -> None:
         """Rows that cannot be kept as they are; raises where that goes for all."""

@@ -76,7 +76,7 @@ class Source:
             await put_whole(self._context.client, self._context.flow.table, block, self._context.trace)
             self._context.report.metrics(
                 {
-                    **self._clock.fractions(),
+                    **self._clock.figures(),
                     **await self._run(stream.metrics),
                     "data/epoch": float(picks[-1].epoch),
                     "data/prompts_written": float(picks[-1].position + 1),

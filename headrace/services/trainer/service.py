@@ -325,7 +325,7 @@ class Trainer:
             ),
         }
         self._context.report.metrics(metrics, step=ledger.step)
-        self._context.report.metrics({**self._clock.fractions()})
+        self._context.report.metrics({**self._clock.figures()})
         if clipping_is_off(metrics, staleness=ledger.staleness_max):
             self._context.report.event(
                 "clipping_is_off",
