@@ -3,12 +3,13 @@
 import json
 from pathlib import Path
 
+import psutil
 import pytest
 from typer.testing import CliRunner
 
 from headrace.dataflow.cli import app
 from headrace.dataflow.control.door import AskRefused
-from tests.end_to_end.runs import ended, started, until
+from tests.end_to_end.runs import ended, processes, started, until
 
 GRAPH = """\
 name: live
@@ -58,6 +59,7 @@ def test_a_live_run_is_changed_in_every_way_and_stopped_and_loses_nothing(
             "answers/0": "ready", "answers/1": "ready", "answers/2": "ready", "learn/0": "ready",
             "prompts/0": "ready", "scores/0": "ready",
         }  # fmt: skip
+        assert listening_beyond_loopback(directory) == []
         assert asked(directory, "drain", "answers/0") == "answers 3 -> 2: drained answers/0\n"
         assert asked(directory, "scale", "answers=1") == "answers 2 -> 1: drained answers/2\n"
         assert "answers/1 is the last of answers" in refused(directory, "drain", "answers/1")
@@ -91,6 +93,18 @@ def test_a_live_run_is_changed_in_every_way_and_stopped_and_loses_nothing(
         ),
     ]
     assert [event for event in events if event["event"] in ("died", "failed")] == []
+
+
+def listening_beyond_loopback(directory: Path) -> list[str]:
+    """Sockets of all processes of a run."""
+    found = [
+        f"{process.name()} {each.laddr.ip}:{each.laddr.port}"
+        for process in processes(directory)
+        for each in process.net_connections(kind="inet")
+        if each.status == psutil.CONN_LISTEN
+    ]
+    assert found, "the control API listens"
+    return [each for each in found if not each.partition(" ")[2].startswith(("127.0.0.1:", "::1:"))]
 
 
 def standing(directory: Path) -> dict[str, str]:

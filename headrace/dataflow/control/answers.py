@@ -151,7 +151,14 @@ def refusals(*codes: int) -> dict[int | str, dict[str, Any]]:
     return {code: {"model": Trouble, "description": MEANINGS[code]} for code in (401, *codes)}
 
 
+def refusals_of_text(*codes: int) -> dict[int | str, dict[str, Any]]:
+    """As `refusals`, of a route whose answer is text: a refusal is not."""
+    trouble = {"application/json": {"schema": {"$ref": "#/components/schemas/Trouble"}}}
+    return {code: {"content": trouble, "description": MEANINGS[code]} for code in (401, *codes)}
+
+
 MEANINGS = {
+    400: "The body is no text.",
     401: "The token is missing, or not this launch's.",
     403: "A browser asked from a page that is not of this API.",
     404: "There is no such thing.",

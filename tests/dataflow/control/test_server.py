@@ -4,7 +4,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 import httpx2
 import psutil
@@ -13,47 +13,10 @@ import pytest
 from headrace.dataflow.control.door import Door
 from headrace.dataflow.control.server import serving
 from headrace.dataflow.record.rundir import RunDirError
-from headrace.dataflow.running.asks import Asker, Refusal
+from headrace.dataflow.running.asks import Asker
 from headrace.dataflow.running.drills import Ordered
 from headrace.dataflow.running.live import Live
-from headrace.dataflow.running.service_changes import Scaled
-from headrace.transferqueue import ControllerUnreachable
-
-
-class Launch:
-    """Stands in for `Live`."""
-
-    def __init__(self) -> None:
-        self.asked: list[Any] = []
-        self.services = self
-
-    async def overview(self) -> dict[str, Any]:
-        raise ControllerUnreachable("no answer within 5 s")
-
-    def replicas(self) -> list[str]:
-        return ["answers/0", "answers/1"]
-
-    async def scale(self, node: str, replicas: int, asker: Asker, *, dry_run: bool = False) -> Scaled:
-        if node != "answers":
-            raise Refusal(f"no service {node!r} runs; there are answers")
-        self.asked.append((node, replicas, asker, dry_run))
-        return Scaled(node=node, before=1, after=replicas, added=["answers/1"], drained=[], done=not dry_run)
-
-    async def restart(self, node: str, asker: Asker) -> list[str]:
-        self.asked.append((node, asker))
-        return ["answers/0"]
-
-    async def set_staleness(
-        self, staleness: float, asker: Asker, *, policy: str | None = None
-    ) -> dict[str, Any]:
-        self.asked.append((staleness, policy))
-        return {"prompts": "inf"}
-
-    async def inject(self, order: Ordered, asker: Asker) -> None:
-        self.asked.append((order, asker))
-
-    def stop(self, asker: Asker) -> None:
-        self.asked.append(asker)
+from tests.dataflow.control.standing_in import Launch
 
 
 @pytest.fixture
@@ -99,10 +62,11 @@ async def test_every_route_asks_for_the_token(
 ) -> None:
     routes = (await client.get("/openapi.json")).json()["paths"]
     assert {"/v1/run", "/v1/stop"} < set(routes)
-    for headers in ({}, {"authorization": "Bearer x"}, {"authorization": "Basic x"}):
+    methods = ("get", "head", "post", "put", "delete", "options")
+    for headers, tried in (({}, methods), ({"authorization": "Bearer x"}, ("get", "post"))):
         async with httpx2.AsyncClient(base_url=client.base_url, headers=headers, timeout=60.0) as stranger:
             for route in (*routes, "/", "/api", "/openapi.json", "/docs", "/nowhere"):
-                for method in ("get", "head", "post", "put", "delete", "options"):
+                for method in tried:
                     answer = await stranger.request(method, route)
                     assert answer.status_code == 401, (route, method)
     assert launch.asked == []

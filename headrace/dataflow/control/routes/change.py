@@ -12,7 +12,7 @@ from headrace.dataflow.running.live import Live
 
 
 def routes(live: Live) -> APIRouter:
-    made = APIRouter(tags=["change"], responses=refusals(403, 409, 422, 503))
+    made = APIRouter(tags=["change"], responses=refusals(400, 403, 409, 422, 503))
 
     @made.post("/v1/staleness", response_model=Moved)
     async def staleness(ask: ToSet, who: Who = UNKNOWN) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from headrace.dataflow.running.live import Live
 
 
 def routes(live: Live) -> APIRouter:
-    made = APIRouter(tags=["drills"], responses=refusals(403, 409, 422, 503))
+    made = APIRouter(tags=["drills"], responses=refusals(400, 403, 409, 422, 503))
 
     @made.post("/v1/services/{node}/{index}/inject", response_model=Injected)
     async def inject(node: str, index: int, ask: ToInject, who: Who = UNKNOWN) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, HTTPException, Query
 from fastapi.responses import PlainTextResponse
 
-from headrace.dataflow.control.answers import Overview, refusals
+from headrace.dataflow.control.answers import Overview, refusals, refusals_of_text
 from headrace.dataflow.running.live import Live
 from headrace.services.base import log_file
 
@@ -24,7 +24,9 @@ def routes(live: Live, run_dir: Path) -> APIRouter:
         return await live.overview()
 
     @made.get(
-        "/v1/services/{node}/{index}/log", response_class=PlainTextResponse, responses=refusals(404, 422)
+        "/v1/services/{node}/{index}/log",
+        response_class=PlainTextResponse,
+        responses=refusals_of_text(404, 422),
     )
     async def log(node: str, index: int, lines: Annotated[int, Query(ge=1, le=MOST_LINES)] = 100) -> str:
         """The last lines of a replica's log."""
