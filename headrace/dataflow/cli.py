@@ -1,5 +1,6 @@
 """The command line: `headrace init | run | check | plan | draw | keys | schema | report | trace | export
-| queue`, and, of a live run, `ps | scale | restart | set | stop | logs`.
+| queue | doctor`, and, of a live run, `ps | top | logs | dashboard`, `scale | drain | restart | upgrade |
+cancel | set | pause | resume | stop | inject`.
 
 Exit codes: 0 the command did what was asked, 1 the run failed, 2 refused before anything started,
 130 interrupted. Whatever takes time to import is imported by the command that needs it.
@@ -17,6 +18,8 @@ import typer
 from headrace import __version__
 from headrace.dataflow.control.commands import COMMANDS
 from headrace.dataflow.control.door import AskRefused
+from headrace.dataflow.control.looking import COMMANDS as LOOKS
+from headrace.dataflow.doctor.command import COMMANDS as DOCTOR
 from headrace.dataflow.language.problems import GraphError, Problem, errors
 from headrace.dataflow.language.start import StartError
 from headrace.dataflow.record.commands import COMMANDS as RECORD_COMMANDS
@@ -316,7 +319,7 @@ def queue(
         typer.echo(file)
 
 
-for name, command in {**RECORD_COMMANDS, **COMMANDS}.items():
+for name, command in {**RECORD_COMMANDS, **LOOKS, **COMMANDS, **DOCTOR}.items():
     app.command(name)(command)
 
 

@@ -104,7 +104,8 @@ def listening_beyond_loopback(directory: Path) -> list[str]:
         if each.status == psutil.CONN_LISTEN
     ]
     assert found, "the control API listens"
-    return [each for each in found if not each.partition(" ")[2].startswith(("127.0.0.1:", "::1:"))]
+    loopback = ("127.0.0.1:", "::1:", "::ffff:127.0.0.1:")
+    return [each for each in found if not each.rpartition(" ")[2].startswith(loopback)]
 
 
 def standing(directory: Path) -> dict[str, str]:

@@ -1,30 +1,11 @@
-"""The commands that look at and change a live run; each asks the control API of its launch."""
+"""The commands that change a live run; each asks the control API of its launch."""
 
-import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-RunDirectory = Annotated[Path, typer.Option("--run", help="The run's directory.")]
-Why = Annotated[str, typer.Option(help="What is written beside it in events.jsonl.")]
-LATEST = Path("runs/latest")
-
-
-def ps(
-    run: RunDirectory = LATEST,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-) -> None:
-    """Show the replicas of a live run, its steps, and what waits in its queue."""
-    found = _control(run).get("/v1/run")
-    if as_json:
-        typer.echo(json.dumps(found))
-        return
-    from rich.console import Console
-
-    from headrace.dataflow.control.ps_text import render
-
-    Console().print(render(found))
+from headrace.dataflow.control.asking import LATEST, RunDirectory, Why, control, parts
 
 
 def scale(
@@ -39,7 +20,7 @@ def scale(
         number = int(replicas)
     except ValueError:
         raise typer.BadParameter(f"{replicas!r} is no number of replicas") from None
-    done = _control(run).post(f"/v1/services/{node}/scale", replicas=number, dry_run=dry_run, why=why)
+    done = control(run).post(f"/v1/services/{node}/scale", replicas=number, dry_run=dry_run, why=why)
     parts = [f"{label} {', '.join(done[label])}" for label in ("added", "drained") if done[label]]
     changed = "; ".join(parts) or "nothing to change"
     typer.echo(f"{'would be: ' * dry_run}{node} {done['before']} -> {done['after']}: {changed}")
@@ -51,8 +32,8 @@ def drain(
     why: Why = "",
 ) -> None:
     """End one replica of a live run once it has finished what it holds, or handed it back."""
-    node, index = _replica(replica)
-    done = _control(run).post(f"/v1/services/{node}/{index}/drain", why=why)
+    node, index = parts(replica)
+    done = control(run).post(f"/v1/services/{node}/{index}/drain", why=why)
     typer.echo(f"{node} {done['before']} -> {done['after']}: drained {replica}")
 
 
@@ -62,7 +43,7 @@ def cancel(
     why: Why = "",
 ) -> None:
     """End a change of a service that is under way; a scale up and an upgrade are taken back."""
-    done = _control(run).post(f"/v1/services/{node}/cancel", why=why)
+    done = control(run).post(f"/v1/services/{node}/cancel", why=why)
     typer.echo(f"cancelled: {done['cancelled']} of {node}")
 
 
@@ -72,7 +53,7 @@ def restart(
     why: Why = "",
 ) -> None:
     """Restart the replicas of a service of a live run, one after another, with nothing lost."""
-    done = _control(run).post(f"/v1/services/{node}/restart", why=why)
+    done = control(run).post(f"/v1/services/{node}/restart", why=why)
     typer.echo(f"restarted {', '.join(done['restarted'])}")
 
 
@@ -88,7 +69,7 @@ def set_(
     policy, _, knob = key.rpartition(".")
     if knob != "staleness":
         raise typer.BadParameter(f"{key!r} cannot be set on a live run; staleness and POLICY.staleness can")
-    done = _control(run).post("/v1/staleness", staleness=value, policy=policy or None, why=why)
+    done = control(run).post("/v1/staleness", staleness=value, policy=policy or None, why=why)
     moved = ", ".join(f"{table} {bound}" for table, bound in done["moved"].items())
     typer.echo(f"staleness: {moved or 'nothing to change'}")
 
@@ -106,13 +87,13 @@ def upgrade(
     from headrace.dataflow.language.rooted import rooted
 
     graph = to_yaml(rooted(load(target, overrides or []).spec, Path.cwd()), resolved=True)
-    done = _control(run).post(f"/v1/services/{node}/upgrade", graph=graph, dry_run=dry_run, why=why)
+    done = control(run).post(f"/v1/services/{node}/upgrade", graph=graph, dry_run=dry_run, why=why)
     typer.echo(f"{'would be ' * dry_run}upgraded: {', '.join(done['replicas'])}")
 
 
 def pause(run: RunDirectory = LATEST, why: Why = "") -> None:
     """Have a live run stand: each service finishes what it holds, and waits for `headrace resume`."""
-    _control(run).post("/v1/pause", why=why)
+    control(run).post("/v1/pause", why=why)
     typer.echo("paused: what is held is finished, and nothing more is handed out")
 
 
@@ -126,7 +107,7 @@ def resume(
 
     found = directory or run
     if Door.is_of_live(found):
-        _control(found).post("/v1/resume", why=why)
+        control(found).post("/v1/resume", why=why)
         typer.echo("resumed")
         return
     from headrace.dataflow.cli import run as go_on
@@ -136,18 +117,8 @@ def resume(
 
 def stop(run: RunDirectory = LATEST, why: Why = "") -> None:
     """Have a live run end with a checkpoint, from which `headrace run DIR` goes on."""
-    _control(run).post("/v1/stop", why=why)
+    control(run).post("/v1/stop", why=why)
     typer.echo("stopping: what is held goes back to the queue, and a checkpoint is made")
-
-
-def logs(
-    replica: Annotated[str, typer.Argument(help="e.g. answers/0")],
-    run: RunDirectory = LATEST,
-    lines: Annotated[int, typer.Option(min=1, max=10_000, help="Lines from the end.")] = 100,
-) -> None:
-    """Print the end of a replica's log."""
-    node, index = _replica(replica)
-    typer.echo(_control(run).get(f"/v1/services/{node}/{index}/log", lines=lines), nl=False)
 
 
 def inject(
@@ -159,14 +130,13 @@ def inject(
     why: Why = "",
 ) -> None:
     """Have something go wrong in a live run whose graph says `drills: true`."""
-    node, _, index = target.rpartition("/")
+    node, index = parts(target) if "/" in target else ("", "")
     route = f"/v1/services/{node}/{index}/inject" if node else f"/v1/{target}/inject"
-    done = _control(run).post(route, kind=kind, factor=factor, times=times, why=why)
+    done = control(run).post(route, kind=kind, factor=factor, times=times, why=why)
     typer.echo(f"{target}: {done['injected']}")
 
 
 COMMANDS = {
-    "ps": ps,
     "scale": scale,
     "drain": drain,
     "cancel": cancel,
@@ -176,22 +146,8 @@ COMMANDS = {
     "pause": pause,
     "resume": resume,
     "stop": stop,
-    "logs": logs,
     "inject": inject,
 }
-
-
-def _control(run: Path) -> Any:
-    from headrace.dataflow.control.client import Control
-
-    return Control(run)
-
-
-def _replica(text: str) -> tuple[str, str]:
-    node, _, index = text.rpartition("/")
-    if not (node and index.isdecimal()):
-        raise typer.BadParameter(f"got {text!r}; name a replica, as answers/0; `headrace ps` lists them")
-    return node, index
 
 
 def _setting(text: str, example: str) -> tuple[str, str]:

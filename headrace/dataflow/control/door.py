@@ -8,14 +8,17 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from html import escape
 from pathlib import Path
 from typing import Self
+from urllib.parse import urlencode
 
 from headrace.dataflow.record.rundir import RunDir, RunDirError
 from headrace.dataflow.running.locks import Held, held
 
 LOOPBACK = "127.0.0.1"
-FILE = "control.json"
+FILE, PAGE = "control.json", "dashboard.html"
+ONWARD = '<!doctype html><title>Headrace</title><meta http-equiv="refresh" content="0; url={path}">'
 
 
 class AskRefused(Exception):
@@ -51,14 +54,30 @@ class Door:
         except Held:
             return True
 
+    def link(self, who: str) -> str:
+        """What lets a browser in, as `who`."""
+        return f"{self.url}/?{urlencode({'token': self.token, 'who': who})}"
+
+    def page_in(self, directory: Path, who: str) -> Path:
+        """A file that leads a browser in: a link in a command line shows in `ps`. It goes with the launch."""
+        page = RunDir.open(directory).path / PAGE
+        _write(page, ONWARD.format(path=escape(self.link(who))))
+        return page
+
     @contextmanager
     def shown_in(self, run_dir: Path) -> Iterator[None]:
-        file, aside = run_dir / FILE, run_dir / f"{FILE}.writing"
-        aside.unlink(missing_ok=True)
-        with open(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
-            json.dump(asdict(self), out)
-        aside.rename(file)
+        _write(run_dir / FILE, json.dumps(asdict(self)))
         try:
             yield
         finally:
-            file.unlink(missing_ok=True)
+            for name in (FILE, PAGE):
+                (run_dir / name).unlink(missing_ok=True)
+
+
+def _write(file: Path, text: str) -> None:
+    """At once, and for its owner alone."""
+    aside = file.with_name(f"{file.name}.writing")
+    aside.unlink(missing_ok=True)
+    with open(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
+        out.write(text)
+    aside.rename(file)

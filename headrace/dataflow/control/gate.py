@@ -20,6 +20,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from headrace.dataflow.control.door import ONWARD
+
 WHO = "x-headrace-who"
 BROWSER = "browser"
 LONGEST_WHO = 200
@@ -38,8 +40,6 @@ ALWAYS = {
     "x-frame-options": "DENY",
 }
 """Headers of every answer."""
-
-ONWARD = '<!doctype html><title>Headrace</title><meta http-equiv="refresh" content="0; url={path}">'
 
 
 class Gate:

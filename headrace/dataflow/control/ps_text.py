@@ -8,14 +8,21 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+NO_PACE: Mapping[str, float] = {}
 STILL_S = 5.0
 """Below which a replica that makes nothing is not worth a word."""
 
 
-def render(found: Mapping[str, Any], *, now: float | None = None) -> RenderableType:
-    """`found`: what GET /v1/run answered; `now`: Unix seconds."""
+def render(
+    found: Mapping[str, Any], *, now: float | None = None, pace: Mapping[str, float] = NO_PACE
+) -> RenderableType:
+    """`found`: what GET /v1/run answered; `now`: Unix seconds; `pace`: steps per minute, by policy."""
     at = time.time() if now is None else now
-    steps = ", ".join(f"{policy} {each['done']}/{each['of']}" for policy, each in found["steps"].items())
+    steps = ", ".join(
+        f"{policy} {each['done']}/{each['of']}"
+        + (f" at {pace[policy]:.1f} a minute" if policy in pace else "")
+        for policy, each in found["steps"].items()
+    )
     return Group(
         Text(f"{found['name']}  steps: {steps}", style="bold"),
         *_standing(found, at),

@@ -49,6 +49,7 @@ from headrace.dataflow.running.locks import Held, held
 from headrace.dataflow.running.needs import AWAITED, NEEDLESS, Needs
 from headrace.dataflow.running.observe import DirectReport, drain, observe
 from headrace.dataflow.running.runtimes.base import QueuePlace, ReplicaDied, Runtime, RuntimeUnavailable
+from headrace.dataflow.running.runtimes.loopback import import_ray_for_this_machine
 from headrace.dataflow.running.service_changes import Keep, ServiceChanges
 from headrace.dataflow.running.shared_memory import owned_folder, root
 from headrace.dataflow.running.supervisor import RoleLost, Supervisor
@@ -206,9 +207,11 @@ class Launch:
             from headrace.dataflow.running.runtimes.local import LocalRuntime
 
             return LocalRuntime()
+        address, existing = self._spec.ray_address, None
+        if address is None:
+            import_ray_for_this_machine()
         from headrace.dataflow.running.runtimes.ray import Existing, RayRuntime
 
-        address, existing = self._spec.ray_address, None
         if address is not None:
             existing = Existing(address=address, shared=shared, report=self._report)
         cluster = self._planned.cluster

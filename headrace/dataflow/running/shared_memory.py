@@ -13,6 +13,10 @@ from pathlib import Path
 from headrace.dataflow.running.locks import held, is_orphan
 
 PREFIX = "headrace-"
+SCRATCH = "headrace-ray-"
+"""Of a cluster that is embedded."""
+SCRATCH_PARENT = Path("/tmp")
+"""Short, since the paths of Ray's sockets must fit into 107 bytes."""
 _UNFINISHED = "."
 """A folder gets its name once it is locked: one that has it and no lock on it is an orphan."""
 

@@ -2,12 +2,30 @@
 
 from typing import Any
 
+from headrace.dataflow.language.parse import load
 from headrace.dataflow.language.spec import GraphSpec
+from headrace.dataflow.record.seen import Seen
+from headrace.dataflow.record.telemetry import METRICS, SAMPLES, Record
 from headrace.dataflow.running.asks import Asker, Refusal
 from headrace.dataflow.running.drills import Ordered
 from headrace.dataflow.running.live import Paused
 from headrace.dataflow.running.service_changes import Scaled
 from headrace.transferqueue import ControllerUnreachable
+
+OVERVIEW = {
+    "name": "copy",
+    "paused": None,
+    "steps": {"actor": {"done": 1, "of": 2}},
+    "tables": {},
+    "replicas": [],
+    "changes": [],
+}
+
+SAMPLE = {
+    "uid": "7", "group": "7", "prompt": "2", "answer": "2", "prompt_tokens": 5, "answer_tokens": 4,
+    "reward": 1.0, "invalid": "", "parts": {"exact": 1.0}, "finish_reason": "stop", "versions": [[3, 4]],
+    "staleness": 1, "taken": 10.0, "trained": 11.0,
+}  # fmt: skip
 
 
 class Launch:
@@ -17,6 +35,10 @@ class Launch:
         self.asked: list[Any] = []
         self.services = self
         self._overview = overview
+        self.spec, self.seen = load("grpo_copy_cpu").spec, Seen()
+        at: dict[str, Any] = {"source": "learn/0", "at": 12.0, "policy": "actor"}
+        self.seen.take(Record(kind=METRICS, step=0, body={"reward/mean": 0.5}, **at))
+        self.seen.take(Record(kind=SAMPLES, step=None, body={"step": 2, "samples": [SAMPLE]}, **at))
 
     async def overview(self) -> dict[str, Any]:
         if self._overview is None:

@@ -16,18 +16,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headrace.dataflow.control.app import app
+from headrace.dataflow.control.feed import Feed
 from headrace.dataflow.control.server import serving
 from headrace.dataflow.running.live import Live
-from tests.dataflow.control.standing_in import Launch
+from tests.dataflow.control.standing_in import OVERVIEW, Launch
 
-OVERVIEW = {
-    "name": "copy",
-    "paused": None,
-    "steps": {"actor": {"done": 1, "of": 2}},
-    "tables": {},
-    "replicas": [],
-    "changes": [],
-}
 GRAPH = """\
 name: copy
 steps: 2
@@ -46,7 +39,8 @@ ANYTHING = st.recursive(
 def made(tmp_path_factory: pytest.TempPathFactory) -> FastAPI:
     folder = tmp_path_factory.mktemp("run")
     (folder / "logs").mkdir()
-    return app(cast(Live, Launch(OVERVIEW)), folder, "secret")
+    live = cast(Live, Launch(OVERVIEW))
+    return app(live, Feed(live), folder, "secret")
 
 
 def bodies(schema: dict[str, Any], models: dict[str, Any]) -> st.SearchStrategy[Any]:
@@ -63,7 +57,12 @@ def values(told: dict[str, Any]) -> st.SearchStrategy[Any]:
     return kinds.get(told.get("type", ""), TEXTS)
 
 
-@settings(max_examples=60, derandomize=True, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=60,
+    derandomize=True,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+)
 @given(data=st.data())
 def test_no_ask_ends_in_an_answer_that_the_schema_does_not_name(made: FastAPI, data: st.DataObject) -> None:
     schema = made.openapi()
@@ -71,7 +70,10 @@ def test_no_ask_ends_in_an_answer_that_the_schema_does_not_name(made: FastAPI, d
     method, path, route = data.draw(st.sampled_from(routes))
     for name in ("node", "index"):
         path = path.replace(f"{{{name}}}", quote(data.draw(TEXTS), safe="", errors="replace") or "-")
-    sent: dict[str, Any] = {"params": {"lines": data.draw(PLAIN)}}
+    query = [each["name"] for each in route.get("parameters", ()) if each["in"] == "query"]
+    asks = data.draw(st.fixed_dictionaries({}, optional=dict.fromkeys(query, PLAIN)))
+    known = {"policy": "actor", "metric": "reward/mean"} if data.draw(st.booleans()) else {}
+    sent: dict[str, Any] = {"params": {**asks, **{k: v for k, v in known.items() if k in query}}}
     if "requestBody" in route:
         told = route["requestBody"]["content"]["application/json"]["schema"]
         body = json.dumps(data.draw(bodies(told, schema["components"]["schemas"])))

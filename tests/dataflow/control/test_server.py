@@ -127,6 +127,18 @@ async def test_a_log_is_read_from_its_end(client: httpx2.AsyncClient, tmp_path: 
     assert (await client.get("/v1/services/..%2f..%2fetc/0/log")).status_code == 404
 
 
+async def test_a_log_is_followed_from_where_it_was_left(client: httpx2.AsyncClient, tmp_path: Path) -> None:
+    log = tmp_path / "logs" / "answers-0.log"
+    log.write_text("one\ntwo\n")
+    first = await client.get("/v1/services/answers/0/log?lines=1")
+    assert (first.text, first.headers["x-headrace-offset"]) == ("two\n", "8")
+    log.write_text("one\ntwo\nthree\n")
+    then = await client.get("/v1/services/answers/0/log?after=8")
+    assert (then.text, then.headers["x-headrace-offset"]) == ("three\n", "14")
+    beyond = await client.get("/v1/services/answers/0/log?after=99")
+    assert (beyond.text, beyond.headers["x-headrace-offset"]) == ("", "14")
+
+
 async def test_it_listens_on_loopback_alone_and_its_file_is_the_owners(
     client: httpx2.AsyncClient, tmp_path: Path
 ) -> None:

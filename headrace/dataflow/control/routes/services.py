@@ -13,7 +13,9 @@ from headrace.dataflow.running.live import Live
 
 
 def routes(live: Live) -> APIRouter:
-    made = APIRouter(prefix="/v1/services/{node}", tags=["services"], responses=refusals(400, 403, 409, 422, 503))
+    made = APIRouter(
+        prefix="/v1/services/{node}", tags=["services"], responses=refusals(400, 403, 409, 422, 503)
+    )
 
     @made.post("/scale", response_model=ScaledTo)
     async def scale(node: str, ask: ToScale, who: Who = UNKNOWN) -> dict[str, Any]:

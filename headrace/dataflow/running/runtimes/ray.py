@@ -28,7 +28,7 @@ from headrace.dataflow.running.runtimes.groups import Groups, room_for
 from headrace.dataflow.running.runtimes.post import keys_in
 from headrace.dataflow.running.runtimes.posts import Ground, Posts
 from headrace.dataflow.running.runtimes.remote import kill, or_kill, remote, result, started
-from headrace.dataflow.running.shared_memory import owned_folder
+from headrace.dataflow.running.shared_memory import SCRATCH, SCRATCH_PARENT, owned_folder
 from headrace.services.base import Report
 from headrace.services.errors import ReplicaFailed, describe
 from headrace.services.faults import Fault
@@ -37,9 +37,6 @@ from headrace.services.pulse import Beat
 
 OBJECT_STORE_BYTES = 80 << 20
 """Ray's own store, which carries nothing of ours: payloads and weights have their own files."""
-SCRATCH = "headrace-ray-"
-SCRATCH_PARENT = Path("/tmp")
-"""Short, since the paths of Ray's sockets must fit into 107 bytes."""
 WORKER_TITLE = "ray::"
 """What the title of a worker's process begins with."""
 QUEUE_START_TIMEOUT_S = 120.0
