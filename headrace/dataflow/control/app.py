@@ -41,7 +41,7 @@ def app(live: Live, feed: Feed, run_dir: Path, token: str) -> FastAPI:
         scrape.routes(live),
         change.routes(live),
         disturb.routes(live),
-        dashboard.routes(live, feed),
+        dashboard.routes(live, feed, run_dir),
         pages.routes(),
     ):
         made.include_router(router)

@@ -7,13 +7,13 @@ from headrace.dataflow.planning.drawing.layout import layout
 from headrace.dataflow.planning.drawing.picture import picture
 from headrace.services.kinds import kind_of
 
-BETWEEN_ROWS = 70.0
-"""Room for what is live of an edge."""
+BETWEEN_ROWS, SIDE = 70.0, 44.0
+"""Room for what is live of an edge, left of where it ends."""
 
 
 def drawn(spec: GraphSpec) -> Picture:
     """Of a graph whose structure has no fault."""
-    made = layout(picture(spec), between_rows=BETWEEN_ROWS)
+    made = layout(picture(spec), between_rows=BETWEEN_ROWS, side=SIDE)
     return Picture(
         name=spec.name,
         width=made.width,

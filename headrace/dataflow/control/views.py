@@ -80,6 +80,7 @@ class Curves(Answer):
 class Sample(Answer):
     """A row that a trainer took, as it shows it."""
 
+    table: str
     uid: str
     group: str
     policy: str
@@ -105,3 +106,18 @@ class Sample(Answer):
 class Samples(Answer):
     samples: list[Sample]
     """The newest first."""
+
+
+class Stage(Answer):
+    """What became of a row for a while, Unix seconds."""
+
+    name: str
+    began: float
+    ended: float
+
+
+class Way(Answer):
+    """The way of a row through the services; stages touch."""
+
+    stages: list[Stage]
+    """None where the traces do not have all of it, any more or yet."""

@@ -75,6 +75,7 @@ def _kept(rows: Rows, index: int, step: int) -> _Kept:
         prompt_ids=np.array(prompt_ids[-MOST_TOKENS:]),
         response_ids=np.array(response_ids[:MOST_TOKENS]),
         said={
+            "table": rows.spec.name,
             "uid": str(rows.uids[index]),
             "group": str(rows.groups[index]),
             "prompt_tokens": len(prompt_ids),

@@ -21,7 +21,7 @@ from headrace.dataflow.running.live import Live
 from headrace.transferqueue import ControllerUnreachable
 
 SAMPLE = {
-    "uid": "1152921504606846976", "group": "7", "prompt": "<b>2</b>", "answer": "<script>alert(1)</script>",
+    "table": "prompts", "uid": "1152921504606846976", "group": "7", "prompt": "<b>", "answer": "<script>",
     "prompt_tokens": 5, "answer_tokens": 4, "reward": 1.0, "invalid": "", "parts": {"exact": 1.0},
     "finish_reason": "stop", "versions": [[3, 4]], "staleness": 1, "taken": 10.0, "trained": 11.0,
 }  # fmt: skip
@@ -126,6 +126,36 @@ async def test_samples_are_handed_out_as_they_were_shown(client: httpx2.AsyncCli
         assert (await client.get(f"/v1/samples?{query}")).json() == {"samples": []}
     assert (await client.get("/v1/samples?order=upside-down")).status_code == 422
     assert (await client.get("/v1/samples?reward_min=nan")).status_code == 422
+
+
+async def test_the_way_of_a_sample_is_read_from_the_newest_traces(
+    client: httpx2.AsyncClient, tmp_path: Path
+) -> None:
+    (tmp_path / "graph.yaml").touch()
+    no_traces = await client.get("/v1/samples/prompts/7/path")
+    assert (no_traces.status_code, no_traces.json()) == (200, {"stages": []})
+    lines = {
+        "prompts-0": [{"put": [7, 8], "table": "prompts", "at": 10.0}],
+        "answers-0": [{"rows": [7], "table": "prompts", "leased": 11.0, "made": 12.0, "written": 12.5}],
+        "scores-0": [{"rows": [7, 8], "table": "prompts", "leased": 13.0, "made": 14.0, "written": 14.0}],
+        "learn-0": [{"rows": [7], "table": "prompts", "leased": 15.0, "made": 16.0, "written": 17.0}],
+    }
+    (tmp_path / "trace").mkdir()
+    for replica, told in lines.items():
+        (tmp_path / "trace" / f"{replica}.jsonl").write_text(
+            "".join(json.dumps(line) + "\n" for line in told)
+        )
+    way = (await client.get("/v1/samples/prompts/7/path")).json()["stages"]
+    assert [(stage["name"], stage["began"], stage["ended"]) for stage in way] == [
+        ("waits for answers", 10.0, 11.0),
+        ("answers", 11.0, 12.5),
+        ("waits for scores", 12.5, 13.0),
+        ("scores", 13.0, 14.0),
+        ("waits for learn", 14.0, 15.0),
+        ("learn", 15.0, 17.0),
+    ]
+    for row in ("prompts/8", "prompts/9", "other/7"):
+        assert (await client.get(f"/v1/samples/{row}/path")).json() == {"stages": []}
 
 
 def told(event: str) -> tuple[str, dict[str, Any]]:

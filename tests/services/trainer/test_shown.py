@@ -76,6 +76,7 @@ def test_a_sample_has_its_texts_its_reward_and_the_versions_that_made_it() -> No
     [sample] = shown(5, rows(1 << 60, 1), most=1, rows_per_step=1)
     assert sample.pop("taken") <= sample.pop("trained")
     assert sample == {
+        "table": "rows",
         "uid": "1152921504606846976",
         "group": "576460752303423488",
         "prompt": "1 2",

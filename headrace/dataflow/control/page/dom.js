@@ -57,6 +57,9 @@ export function duration(seconds) {
   return `${Math.floor(s / 3600)} h`;
 }
 
+/** Seconds to the millisecond where they are few. */
+export const seconds = (value) => (value < 10 ? `${value.toFixed(3)} s` : duration(value));
+
 export const percent = (share) => `${Math.round(100 * share)} %`;
 
 export const clock = (seconds) => new Date(1000 * seconds).toLocaleTimeString();
@@ -64,5 +67,11 @@ export const clock = (seconds) => new Date(1000 * seconds).toLocaleTimeString();
 /** Sets a size in percent; a style of its own in the markup is what the page's policy refuses. */
 export function wide(element, share) {
   element.style.width = `${100 * share}%`;
+  return element;
+}
+
+/** Moves an element to the right, by a share of what it stands in. */
+export function offset(element, share) {
+  element.style.marginLeft = `${100 * share}%`;
   return element;
 }

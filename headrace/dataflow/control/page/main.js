@@ -28,7 +28,8 @@ function stood(standing) {
   const done = Object.values(run.steps).map((each) => each.done).join();
   curves.update(done);
   samples.update(done, Object.keys(run.steps));
-  contact("live", `live, ${clock(standing.at)}`);
+  const because = run.paused?.why ? `: ${run.paused.why}` : "";
+  contact(run.paused ? "paused" : "live", run.paused ? `paused by ${run.paused.who}${because}` : `live, ${clock(standing.at)}`);
 }
 
 function contact(state, text) {
@@ -68,6 +69,11 @@ setInterval(() => {
   const age = newest === null ? 0 : Date.now() / 1000 - newest.at;
   if (age > 10 && document.body.dataset.contact === "live") silent(`nothing heard for ${duration(age)}`);
 }, 1000);
+
+window.addEventListener("unhandledrejection", (event) => {
+  event.preventDefault();
+  silent(event.reason.message);
+});
 
 graph.draw(await get("/v1/picture"));
 follow();

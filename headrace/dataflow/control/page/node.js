@@ -31,14 +31,28 @@ export class Node {
     const figures = {
       "rows ready": task?.ready,
       "held": task?.leased,
-      "waiting for columns": task?.waiting,
+      "waiting": task?.waiting,
       "rows/s": rates[this.card.name] === undefined ? undefined : figure(rates[this.card.name]),
     };
     const known = Object.keys(figures).filter((name) => figures[name] !== undefined);
     keyed(byId("node-figures"), known, (name) => make("div", {}, make("dt", {}, name), make("dd")),
       (entry, name) => say(entry.lastChild, String(figures[name])));
     const found = new Map(this.replicas.map((each) => [each.replica, each]));
-    keyed(byId("replicas"), [...found.keys()], replicaCard, (item, name) => showReplica(item, found.get(name), at));
+    keyed(byId("replicas"), [...found.keys()], (name) => this.replicaCard(name), (item, name) =>
+      showReplica(item, found.get(name), at, this.card.why_single));
+    const under = run.changes.filter(({ node }) => node === this.card.name);
+    say(byId("under-way"), under.map(({ action, who, since }) => `${action}, asked by ${who}, for ${duration(at - since)}`).join("; "));
+  }
+
+  replicaCard(name) {
+    const [node, index] = name.split("/");
+    const log = make("a", { href: `/v1/services/${encodeURIComponent(node)}/${index}/log?lines=500`, target: "_blank", "aria-label": `log of ${name}` }, "log");
+    const drain = make("button", { type: "button", class: "drain", "aria-label": `Drain ${name}`, click: () => this.drain(name) }, "Drain");
+    return make("li", {},
+      make("p", { class: "first" }, make("span", { class: "dot" }), make("b", {}, name), make("span", { class: "state" }), log, drain),
+      make("p", { class: "doing" }), make("ul", { class: "waits" }),
+      make("div", { class: "bar" }, ...Object.keys(SHARES).map((share) => make("i", { class: share }))),
+      make("p", { class: "shares" }), make("p", { class: "error" }));
   }
 
   running() {
@@ -53,6 +67,16 @@ export class Node {
       const done = await post(`/v1/services/${encodeURIComponent(name)}/scale`, asked);
       const changed = [...done.added.map((each) => `added ${each}`), ...done.drained.map((each) => `drained ${each}`)];
       return `${name} ${done.before} → ${done.after}: ${changed.join(", ") || "nothing to change"}`;
+    });
+  }
+
+  async drain(replica) {
+    const asked = await confirmed(`Drain ${replica}`, "It finishes what it holds, or hands it back, and ends.");
+    if (!asked) return;
+    const route = replica.split("/").map(encodeURIComponent).join("/");
+    await told(`drain ${replica}`, async () => {
+      const done = await post(`/v1/services/${route}/drain`, asked);
+      return `${done.node} ${done.before} → ${done.after}: drained ${done.drained.join(", ")}`;
     });
   }
 
@@ -99,18 +123,9 @@ async function told(what, act) {
   }
 }
 
-function replicaCard(name) {
-  const [node, index] = name.split("/");
-  const log = make("a", { href: `/v1/services/${encodeURIComponent(node)}/${index}/log?lines=500`, target: "_blank" }, "log");
-  return make("li", {},
-    make("p", { class: "first" }, make("span", { class: "dot" }), make("b", {}, name), make("span", { class: "state" }), log),
-    make("p", { class: "doing" }), make("ul", { class: "waits" }),
-    make("div", { class: "bar" }, ...Object.keys(SHARES).map((share) => make("i", { class: share }))),
-    make("p", { class: "shares" }), make("p", { class: "error" }));
-}
-
-function showReplica(item, replica, at) {
+function showReplica(item, replica, at, whySingle) {
   const part = (name) => item.querySelector(`.${name}`);
+  part("drain").hidden = whySingle !== "" || ["stopped", "failed"].includes(replica.state);
   part("dot").className = `dot ${replica.state}`;
   const restarts = replica.restarts ? `, restarted ${replica.restarts} ×` : "";
   say(part("state"), `${replica.state} for ${duration(at - replica.since)}${restarts}`);

@@ -1,7 +1,7 @@
 // Samples that trainers showed: what was asked, what was answered, what it was worth, and when.
 
 import { get } from "./ask.js";
-import { byId, clock, figure, keyed, make, say } from "./dom.js";
+import { byId, clock, figure, keyed, make, offset, seconds, wide } from "./dom.js";
 
 export class Samples {
   constructor() {
@@ -26,12 +26,14 @@ export class Samples {
   }
 
   async load() {
+    const turn = (this.turn = (this.turn ?? 0) + 1);
     this.loading = true;
     try {
       const { policy, step, reward_min, reward_max, order } = this.form;
       const bounds = { policy, step, reward_min, reward_max, order };
       const wanted = Object.fromEntries(Object.entries(bounds).map(([name, input]) => [name, input.value]));
-      this.show((await get("/v1/samples", { ...wanted, most: 20 })).samples);
+      const { samples } = await get("/v1/samples", { ...wanted, most: 16 });
+      if (turn === this.turn) this.show(samples);
     } finally {
       this.loading = false;
     }
@@ -60,17 +62,36 @@ function entry(sample) {
     "ended by": sample.finish_reason,
   };
   const told = Object.entries(facts).filter(([, value]) => value !== "");
-  return make("details", {},
+  const way = make("div", { class: "way" });
+  const opened = (event) => event.target.open && !way.childElementCount && showWay(way, sample);
+  return make("details", { toggle: opened },
     make("summary", {},
       make("span", { class: `worth${sample.reward === null ? " invalid" : ""}` }, worth),
       make("span", { class: "soft" }, `step ${sample.step}`),
+      make("span", { class: "glance soft" }, sample.prompt),
       make("span", { class: "glance" }, sample.answer || "(empty)")),
     make("h3", {}, "Prompt"), make("pre", {}, sample.prompt),
     make("h3", {}, "Answer"), make("pre", {}, sample.answer),
     make("dl", { class: "figures" }, ...told.map(([name, value]) => make("div", {}, make("dt", {}, name), make("dd", {}, value)))),
-    path(sample));
+    make("h3", {}, "Way through the services"), way);
 }
 
-function path(sample) {
-  return make("p", { class: "soft" }, `taken by the trainer ${clock(sample.taken)}, trained on ${clock(sample.trained)}`);
+/** Stages as bars over the row's time, from when it was put. */
+async function showWay(element, { table, uid, taken, trained }) {
+  const route = `/v1/samples/${encodeURIComponent(table)}/${uid}/path`;
+  const { stages } = await get(route).catch(() => ({ stages: [] }));
+  if (!stages.length) {
+    const known = `taken by the trainer ${clock(taken)}, trained on ${clock(trained)}`;
+    element.replaceChildren(make("p", { class: "soft" }, `${known}; the traces do not have the rest`));
+    return;
+  }
+  const began = stages[0].began, whole = stages.at(-1).ended - began || 1;
+  const rows = stages.map((stage) => {
+    const bar = make("i", { class: stage.name.startsWith("waits for ") ? "idle" : "work" });
+    offset(wide(bar, (stage.ended - stage.began) / whole), (stage.began - began) / whole);
+    return make("tr", {}, make("th", { scope: "row" }, stage.name), make("td", { class: "track" }, bar),
+      make("td", { class: "number" }, seconds(stage.ended - stage.began)));
+  });
+  const head = `put ${clock(began)}, trained on ${clock(stages.at(-1).ended)}, ${seconds(whole)} later`;
+  element.replaceChildren(make("table", {}, make("caption", {}, head), make("tbody", {}, ...rows)));
 }

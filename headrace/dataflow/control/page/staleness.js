@@ -8,7 +8,7 @@ export function showStaleness(tables) {
 }
 
 function histogram(name) {
-  const head = ["staleness", "trained on", "", "in queue", "in flight"];
+  const head = ["staleness", "", "trained on", "queued", "in flight"];
   return make("figure", {},
     make("figcaption", {}, make("b", {}, name), make("span", { class: "soft knob" })),
     make("table", { class: "histogram" },

@@ -3,6 +3,7 @@
 Invariant: the page takes scripts, styles and data from this API alone, which its policy tells the browser.
 """
 
+import asyncio
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -12,8 +13,11 @@ from fastapi.responses import FileResponse, StreamingResponse
 from headrace.dataflow.control.answers import refusals
 from headrace.dataflow.control.drawing import drawn
 from headrace.dataflow.control.feed import Feed
-from headrace.dataflow.control.views import Curves, Metrics, Picture, Sample, Samples
+from headrace.dataflow.control.views import Curves, Metrics, Picture, Sample, Samples, Stage, Way
+from headrace.dataflow.language.spec import GraphSpec
 from headrace.dataflow.record.gallery import MOST_SAMPLES, Order
+from headrace.dataflow.record.tracing.read import RowKey, Traces
+from headrace.dataflow.record.tracing.traced import lives_in
 from headrace.dataflow.running.live import Live
 
 PAGE: Final = Path(__file__).parent.parent / "page"
@@ -23,11 +27,12 @@ POLICY: Final = (
 )
 
 
-def routes(live: Live, feed: Feed) -> APIRouter:
+def routes(live: Live, feed: Feed, run_dir: Path) -> APIRouter:
     made = APIRouter(tags=["dashboard"], responses=refusals(422))
     _page(made)
     _live(made, live, feed)
     _recorded(made, live)
+    _traced(made, live, run_dir)
     return made
 
 
@@ -78,6 +83,19 @@ def _recorded(made: APIRouter, live: Live) -> None:
             most=most, policy=policy, step=step, reward_min=reward_min, reward_max=reward_max, order=order
         )
         return Samples(samples=[Sample(**sample) for sample in found])
+
+
+def _traced(made: APIRouter, live: Live, run_dir: Path) -> None:
+    @made.get("/v1/samples/{table}/{uid}/path", response_model=Way)
+    async def way(table: str, uid: int) -> Way:
+        """The way of a row that was trained on, from the newest traces."""
+        return await asyncio.to_thread(_way, live.spec, run_dir, (table, uid))
+
+
+def _way(spec: GraphSpec, run_dir: Path, row: RowKey) -> Way:
+    found = lives_in(spec, Traces.near_end(run_dir, row[1]))
+    stages = next((life.stages for life in found if life.row == row), ())
+    return Way(stages=[Stage(name=s.name, began=s.began, ended=s.ended) for s in stages])
 
 
 def _file(name: str) -> FileResponse:

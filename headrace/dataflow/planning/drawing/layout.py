@@ -32,21 +32,21 @@ class Row:
     bottom: float
 
 
-def layout(picture: Picture, *, between_rows: float = BETWEEN_ROWS) -> Drawing:
+def layout(picture: Picture, *, between_rows: float = BETWEEN_ROWS, side: float = SIDE) -> Drawing:
     found, width = layers(picture), _card_width(picture)
     tracked = tracks(picture)
     placed = {lane: across(found, lane, width) for lane in picture.lanes}
     said = {lane: _heading(lane, text, placed[lane].width) for lane, text in picture.lanes.items()}
-    top = MARGIN + LEADING * max(map(len, said.values()), default=0) + between_rows
+    top = MARGIN + LEADING * max(map(len, said.values()), default=0) + BETWEEN_ROWS
     boxes = {box.name: box for box in picture.boxes}
     rows = _rows(found, boxes, width, top, between_rows)
-    bottom = (rows[-1].bottom if rows else top) + SIDE
+    bottom = (rows[-1].bottom if rows else top) + side
     bands: list[Band] = []
     x: dict[str, float] = {}
     left = MARGIN
     for lane, lines_said in said.items():
-        room = placed[lane].width + 2 * SIDE + TRACK * len(tracked.get(lane, ()))
-        x |= {name: left + SIDE + at for name, at in placed[lane].centres.items()}
+        room = placed[lane].width + 2 * side + TRACK * len(tracked.get(lane, ()))
+        x |= {name: left + side + at for name, at in placed[lane].centres.items()}
         rect = Rect(x=left, y=MARGIN, width=room, height=bottom - MARGIN)
         bands.append(Band(name=lane, lines=lines_said, rect=rect))
         left += room + BETWEEN_LANES

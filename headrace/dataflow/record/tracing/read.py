@@ -5,13 +5,17 @@ crash or a full disk tore is passed over and counted.
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from os import SEEK_END
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Final, Self
 
 from headrace.dataflow.record.rundir import RunDir, RunDirError
 from headrace.services.trace import FOLDER, OLDER
+
+TAIL_BYTES: Final = 4 << 20
+"""Of each file, read for a single row."""
 
 RowKey = tuple[str, int]
 """Table and uid."""
@@ -48,18 +52,27 @@ class Traces:
     @classmethod
     def read(cls, run_dir: Path) -> Self:
         """Raises RunDirError where `run_dir` is no run's, or has no traces."""
-        folder = RunDir.open(run_dir).path / FOLDER
-        files = sorted(folder.glob("*.jsonl"), key=lambda file: (not file.name.endswith(OLDER), file.name))
+        files = _files(run_dir)
         if not files:
             raise RunDirError(f"{run_dir} has no traces in {FOLDER}/; a launch of this version writes them")
         traces = cls()
         for file in files:
-            traces._add(_replica(file), file)
+            with file.open("rb") as lines:
+                traces._add(_replica(file), lines)
         return traces
 
-    def _add(self, replica: str, file: Path) -> None:
+    @classmethod
+    def near_end(cls, run_dir: Path, uid: int, *, tail_bytes: int = TAIL_BYTES) -> Self:
+        """What the ends of the files say of rows of that uid, and perhaps of others, in bounded time."""
+        traces = cls()
+        for file in _files(run_dir):
+            mark = str(uid).encode()
+            traces._add(_replica(file), [line for line in _tail(file, tail_bytes) if mark in line])
+        return traces
+
+    def _add(self, replica: str, lines: Iterable[bytes]) -> None:
         node = replica.rpartition("/")[0]
-        for line in self._lines(file):
+        for line in self._parsed(lines):
             if "span" in line:
                 self.spans.append(Span(replica, line["span"], line["began"], line["ended"]))
             elif "put" in line:
@@ -74,13 +87,27 @@ class Traces:
         if node not in visits or visits[node].written < visit.written:
             visits[node] = visit
 
-    def _lines(self, file: Path) -> Iterator[dict[str, Any]]:
-        with file.open("rb") as lines:
-            for line in lines:
-                try:
-                    yield json.loads(line)
-                except ValueError:
-                    self.torn += 1
+    def _parsed(self, lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
+        for line in lines:
+            try:
+                yield json.loads(line)
+            except ValueError:
+                self.torn += 1
+
+
+def _files(run_dir: Path) -> list[Path]:
+    """Those of each replica's that are older come first."""
+    folder = RunDir.open(run_dir).path / FOLDER
+    return sorted(folder.glob("*.jsonl"), key=lambda file: (not file.name.endswith(OLDER), file.name))
+
+
+def _tail(file: Path, tail_bytes: int) -> list[bytes]:
+    """The last whole lines."""
+    with file.open("rb") as lines:
+        skipped = max(lines.seek(0, SEEK_END) - tail_bytes, 0)
+        lines.seek(skipped)
+        found = lines.read().splitlines()
+    return found[1:] if skipped else found
 
 
 def _replica(file: Path) -> str:

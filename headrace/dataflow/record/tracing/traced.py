@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from headrace.dataflow.language.parse import load
+from headrace.dataflow.language.spec import GraphSpec
 from headrace.dataflow.planning.topology import upstream
 from headrace.dataflow.record.rundir import RunDir
 from headrace.dataflow.record.tracing.lives import Life, StageFigures, figures, lives
@@ -47,8 +48,7 @@ def traced(run_dir: Path, file: Path | None = None, *, most: int) -> Traced:
     """Writes `file`, by default trace.json of the run, with at most so many samples. Raises RunDirError."""
     run = RunDir.open(run_dir)
     traces, spec = Traces.read(run_dir), load(str(run.path)).spec
-    before = {name: tuple(upstream(spec, name)) for name in spec.nodes}
-    samples = lives(traces, tuple(spec.of_kind("trainer")), before)
+    samples = lives_in(spec, traces)
     shown = samples[max(len(samples) - most, 0) :]
     target = run.path / "trace.json" if file is None else file
     target.write_text(json.dumps(perfetto(traces.spans, shown)), encoding="utf-8")
@@ -61,6 +61,12 @@ def traced(run_dir: Path, file: Path | None = None, *, most: int) -> Traced:
         work=_work(traces.spans),
         torn=traces.torn,
     )
+
+
+def lives_in(spec: GraphSpec, traces: Traces) -> list[Life]:
+    """The ways of the samples of a graph that were trained on, in the order in which they were."""
+    before = {name: tuple(upstream(spec, name)) for name in spec.nodes}
+    return lives(traces, tuple(spec.of_kind("trainer")), before)
 
 
 def _median(samples: Sequence[Life]) -> float:
