@@ -14,16 +14,19 @@ def line(uid: int, at: float) -> str:
 def test_a_row_is_found_in_the_last_whole_lines_of_each_file(tmp_path: Path) -> None:
     (tmp_path / "graph.yaml").touch()
     (tmp_path / "trace").mkdir()
-    (tmp_path / "trace" / "answers-0.older.jsonl").write_text(line(7, 1.0) + line(7, 2.0))
-    (tmp_path / "trace" / "scores-1.jsonl").write_text(line(7, 3.0) + line(17, 4.0) + line(8, 5.0))
-    found = Traces.near_end(tmp_path, 7)
-    assert found.visits[("prompts", 7)] == {"answers": Visit(2.0, 3.0, 4.0), "scores": Visit(3.0, 4.0, 5.0)}
+    (tmp_path / "trace" / "answers-0.older.jsonl").write_text(line(4242, 1.0) + line(4242, 2.0))
+    (tmp_path / "trace" / "scores-1.jsonl").write_text(line(4242, 3.0) + line(14242, 4.0) + line(8, 5.0))
+    found = Traces.near_end(tmp_path, 4242)
+    assert found.visits[("prompts", 4242)] == {
+        "answers": Visit(2.0, 3.0, 4.0),
+        "scores": Visit(3.0, 4.0, 5.0),
+    }
     assert found.torn == 0
-    short = Traces.near_end(tmp_path, 7, tail_bytes=len(line(7, 2.0)) + 5)
-    assert short.visits == {("prompts", 7): {"answers": Visit(2.0, 3.0, 4.0)}}
+    short = Traces.near_end(tmp_path, 4242, tail_bytes=len(line(4242, 2.0)) + 5)
+    assert short.visits == {("prompts", 4242): {"answers": Visit(2.0, 3.0, 4.0)}}
     assert short.torn == 0
 
 
 def test_a_run_without_traces_has_nothing_to_say_of_a_row(tmp_path: Path) -> None:
     (tmp_path / "graph.yaml").touch()
-    assert Traces.near_end(tmp_path, 7) == Traces()
+    assert Traces.near_end(tmp_path, 4242) == Traces()
