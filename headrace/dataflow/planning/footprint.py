@@ -107,6 +107,14 @@ def holds_a_version(options: NodeOptions) -> bool:
             return False
 
 
+def on_gpu(options: NodeOptions, parts: Parts) -> Parts:
+    """What of a model's parts lies on the card that it runs on; its weights are in the host's memory too, as
+    they are loaded or gathered. None of it for vLLM, which takes its share of a card whatever it needs."""
+    if not options.gpus or runs_vllm(options):
+        return {}
+    return {name: size for name, size in parts.items() if name != "process"}
+
+
 def model_parts(
     options: NodeOptions, policy: PolicyOptions, size: ModelSize, load: Load | None
 ) -> dict[str, int]:

@@ -19,6 +19,7 @@ from headrace.dataflow.planning.footprint import (
     Parts,
     footprint,
     holds_a_version,
+    on_gpu,
     ranks,
     runs_model,
     runs_vllm,
@@ -65,6 +66,9 @@ class Memory:
     """Of one replica of each service: bytes by `process`, `weights`, `copies`, `gradients`, `moments`,
     `cache`, `activations`, `verifier`, and `ranks`: of a trainer's others, each as its own, which shards and
     shares of layers make less, and of vLLM's on GPUs, which hold its weights and its cache."""
+    on_gpus: Mapping[str, Parts]
+    """Of each card of a replica of each service that has some: bytes by the same names. vLLM's, which takes
+    `gpu_memory_utilization` of a card, are left out."""
     beside: Mapping[str, int]
     """Bytes of `launcher`, `queue`, `ray` and `libraries`; in shared memory of `weights of <policy>` and
     `rows of <table>`."""
@@ -87,7 +91,7 @@ class Memory:
         return sum(self.processes.values())
 
     def of_service(self, name: str) -> int:
-        """Bytes of a replica."""
+        """Bytes of a replica in the machine's memory."""
         return sum(self.replicas[name].values())
 
 
@@ -105,7 +109,9 @@ def memory(spec: GraphSpec) -> Memory:
         for table in tables(spec)
     }
     sizes = {policy: size(options.model) for policy, options in spec.policies.items()}
-    replicas = {name: _replica(spec, name, sizes, loads) for name in running}
+    models = {name: _model(spec, name, sizes, loads) for name in running}
+    cards = {name: on_gpu(node.options, models[name]) for name, node in running.items()}
+    replicas = {name: _replica(spec, name, _on_host(models[name], cards[name])) for name in running}
     shared = _shared(spec, sizes, loads)
     beside = _beside(spec) | shared
     copies = {name: node.options.replicas for name, node in running.items()}
@@ -114,6 +120,7 @@ def memory(spec: GraphSpec) -> Memory:
     return Memory(
         processes=_processes(spec, copies),
         replicas=replicas,
+        on_gpus={name: parts for name, parts in cards.items() if parts},
         beside=beside,
         total_bytes=sum(sum(parts.values()) * copies[name] for name, parts in replicas.items())
         + sum(beside.values()),
@@ -126,12 +133,21 @@ def memory(spec: GraphSpec) -> Memory:
     )
 
 
-def _replica(
+def _model(
     spec: GraphSpec, name: str, sizes: Mapping[str, ModelSize | None], loads: Mapping[str, Load]
 ) -> Parts:
+    """Of a service's process and its model, wherever they lie."""
     policy, table = policy_of(spec, name), leased_table(spec, name)
     load = None if table is None else loads[table]
-    parts = footprint(spec.nodes[name], spec.policies[policy], sizes[policy], load)
+    return footprint(spec.nodes[name], spec.policies[policy], sizes[policy], load)
+
+
+def _on_host(model: Parts, card: Parts) -> dict[str, int]:
+    return {name: size for name, size in model.items() if name not in card or name == "weights"}
+
+
+def _replica(spec: GraphSpec, name: str, parts: dict[str, int]) -> Parts:
+    """With what is beside its own process."""
     if spec.runtime == "local":
         del parts["process"]
     if others := _ranks_beside(spec, name):

@@ -148,7 +148,7 @@ def _services(plan: Plan, services: Sequence[ServicePlan]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for heading in ("service", "kind", *_named(plan, "policy")):
         table.add_column(heading, no_wrap=True)
-    for heading in ("replicas", "threads", "cpus", "gpus", "procs", "memory"):
+    for heading in ("replicas", "threads", "cpus", "gpus", "procs", "memory", *_cards(plan)):
         table.add_column(heading, justify="right", no_wrap=True)
     for service in services:
         table.add_row(*_cells(plan, service))
@@ -158,6 +158,16 @@ def _services(plan: Plan, services: Sequence[ServicePlan]) -> Table:
 def _named(plan: Plan, policy: str) -> tuple[str, ...]:
     """Said in a column only where no heading says it."""
     return () if len(plan.policies) > 1 else (policy,)
+
+
+def _cards(plan: Plan) -> tuple[str, ...]:
+    """A column only where something is reckoned to lie on a card."""
+    return ("on a gpu",) if plan.memory.on_gpus else ()
+
+
+def _on_card(plan: Plan, service: str) -> str:
+    parts = plan.memory.on_gpus.get(service)
+    return "" if parts is None else in_words(sum(parts.values()))
 
 
 def _cells(plan: Plan, service: ServicePlan) -> tuple[str, ...]:
@@ -171,4 +181,5 @@ def _cells(plan: Plan, service: ServicePlan) -> tuple[str, ...]:
         f"{service.gpus:g}",
         str(plan.memory.processes[service.node]),
         in_words(plan.memory.of_service(service.node)),
+        *(_on_card(plan, service.node) for _ in _cards(plan)),
     )

@@ -106,6 +106,27 @@ def test_a_version_for_each_replica_that_reads_it_in_place_may_be_in_shared_memo
         assert memory(replace(spec, nodes={**spec.nodes, "answers": changed})).shared_bytes == beside
 
 
+def test_what_a_model_has_on_a_card_is_not_the_hosts_but_its_weights_are_loaded_there() -> None:
+    spec, found = graph(), memory(graph())
+    nodes = {
+        name: replace(spec.nodes[name], options=replace(spec.nodes[name].options, gpus=gpus))
+        for name, gpus in (("answers", 0.5), ("learn", 2.0))
+    }
+    learn = nodes["learn"]
+    nodes["learn"] = replace(learn, options=replace(learn.options, parallel=ParallelOptions(dp=2)))
+    placed = memory(replace(spec, nodes={**spec.nodes, **nodes}))
+    assert found.on_gpus == {}
+    width = placed.on_gpus["answers"]["weights"]
+    assert placed.replicas["answers"] == {"process": 325 * MIB, "weights": width}
+    assert placed.replicas["learn"] == {
+        **{"process": 325 * MIB, "weights": width},
+        "ranks": 325 * MIB + width,
+    }
+    assert set(placed.on_gpus) == {"answers", "learn"}
+    assert set(placed.on_gpus["learn"]) >= {"weights", "gradients", "moments", "activations"}
+    assert "process" not in placed.on_gpus["answers"] and placed.on_gpus["answers"]["cache"] > 0
+
+
 def test_the_total_counts_each_replica_and_what_is_beside_them() -> None:
     found = memory(graph())
     services = sum(found.of_service(name) * (2 if name == "answers" else 1) for name in found.replicas)

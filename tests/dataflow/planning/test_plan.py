@@ -255,17 +255,22 @@ def test_the_keys_of_a_plan_in_json_are_these() -> None:
     }
     assert keys(tree["policies"]["actor"]["micro_batches"]) == {"least", "full", "most", "max_tokens"}
     assert keys(tree["memory"]) == {
-        *(
-            "processes",
-            "replicas",
-            "beside",
-            "total_bytes",
-            "shared_bytes",
-            "prompt_tokens",
-            "unknown_models",
-        ),
+        *("processes", "replicas", "on_gpus", "beside", "total_bytes", "shared_bytes"),
+        *("prompt_tokens", "unknown_models"),
     }
     assert tree["branches"] == {}
+
+
+def test_the_text_of_a_plan_has_a_column_for_what_lies_on_a_card_where_something_does() -> None:
+    spec = graph()
+    learn = spec.nodes["learn"]
+    placed = replace(learn, options=replace(learn.options, gpus=1.0))
+    cluster = replace(CLUSTER, gpus=1.0)
+    for changed, heads in ((spec, 0), (replace(spec, nodes={**spec.nodes, "learn": placed}), 1)):
+        text = Console(width=120)
+        with text.capture() as said:
+            text.print(render(plan(changed, cluster)))
+        assert said.get().count("on a gpu") == heads
 
 
 def test_the_text_of_a_plan_tells_each_policy_by_itself_only_where_there_are_several() -> None:
