@@ -75,6 +75,7 @@ def check_resources(spec: GraphSpec, cluster: Cluster) -> Iterator[Problem]:
     yield from _beyond(spec, "cpus", cluster.cpus)
     yield from _beyond(spec, "gpus", cluster.gpus)
     yield from check_memory(spec, cluster.memory_bytes)
+    yield from check_shared_memory(spec, cluster.shared_bytes)
     for name, node in services(spec).items():
         if node.options.threads is not None and node.options.threads > cluster.cores:
             yield Problem(
@@ -102,6 +103,23 @@ def check_memory(spec: GraphSpec, there: int | None) -> Iterator[Problem]:
         f"{in_words(there)}; most of it a replica of '{largest}': {told}",
         way_out="choose a smaller model, dtype: bfloat16, or lower micro_batch_tokens, max_concurrent or "
         "replicas; `headrace plan` shows all parts",
+        severity="warning",
+    )
+
+
+def check_shared_memory(spec: GraphSpec, there: int | None) -> Iterator[Problem]:
+    """Weights and rows beyond what a container, most of all, has for them."""
+    needed = None if there is None else memory(spec)
+    if there is None or needed is None or needed.shared_bytes <= there:
+        return
+    parts = {name: size for name, size in needed.beside.items() if " of " in name}
+    told = ", ".join(f"{part} {in_words(parts[part])}" for part in sorted(parts, key=parts.__getitem__)[::-1])
+    yield Problem(
+        path=("nodes",),
+        wrong=f"shared memory is reckoned to take {in_words(needed.shared_bytes)}, /dev/shm has "
+        f"{in_words(there)}: {told}, and the versions that replicas hold",
+        way_out="give it more (docker run --shm-size), choose dtype: bfloat16, lower staleness or replicas, "
+        "or keep rows on the disk with queue: {durability: disk}",
         severity="warning",
     )
 

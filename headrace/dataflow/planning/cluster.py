@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-CGROUP_LIMIT = Path("/sys/fs/cgroup/memory.max")
+CGROUP_LIMIT, SHARED = Path("/sys/fs/cgroup/memory.max"), Path("/dev/shm")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,6 +18,8 @@ class Cluster:
     """Cores of the machine (of the smallest one, in a cluster of several)."""
     memory_bytes: int | None = None
     """Memory of the machine that runs everything; None: not known, or spread over several."""
+    shared_bytes: int | None = None
+    """Shared memory of that machine; None: as above, or it has none and files are used in its place."""
     nodes: tuple[Mapping[str, float], ...] = ()
     """Of a Ray cluster, by Ray's names of resources; (): this machine alone."""
 
@@ -26,7 +28,11 @@ def this_machine() -> Cluster:
     """The cores and memory this process may use and the NVIDIA GPUs it may see."""
     cores = len(os.sched_getaffinity(0))
     return Cluster(
-        cpus=float(cores), gpus=float(_visible_gpus()), cores=cores, memory_bytes=_allowed_memory()
+        cpus=float(cores),
+        gpus=float(_visible_gpus()),
+        cores=cores,
+        memory_bytes=_allowed_memory(),
+        shared_bytes=_shared_memory(),
     )
 
 
@@ -35,6 +41,13 @@ def _allowed_memory() -> int:
     there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     limit = CGROUP_LIMIT.read_text().strip() if CGROUP_LIMIT.is_file() else "max"
     return there if limit == "max" else min(there, int(limit))
+
+
+def _shared_memory() -> int | None:
+    if not SHARED.is_dir():
+        return None
+    there = os.statvfs(SHARED)
+    return there.f_blocks * there.f_frsize
 
 
 def _visible_gpus() -> int:

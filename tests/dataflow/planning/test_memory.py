@@ -155,6 +155,19 @@ def test_check_warns_of_a_run_that_the_machine_has_too_little_memory_for() -> No
     assert not [each for each in check(spec, cluster=enough) if "reckoned" in each.wrong]
 
 
+def test_check_warns_of_weights_and_rows_that_shared_memory_is_too_small_for() -> None:
+    """Three versions of 2,106,368 bytes and two that rollouts hold: 10 MiB."""
+    spec = graph()
+    there = Cluster(cpus=2.0, gpus=0.0, cores=2, shared_bytes=8 << 20)
+    (problem,) = [each for each in check(spec, cluster=there) if "/dev/shm" in each.wrong]
+    assert (problem.severity, problem.path) == ("warning", ("nodes",))
+    assert problem.wrong == (
+        "shared memory is reckoned to take 10 MiB, /dev/shm has 8 MiB: weights of actor 6 MiB, rows of "
+        "prompts 0 MiB, and the versions that replicas hold"
+    )
+    assert not [e for e in check(spec, cluster=replace(there, shared_bytes=1 << 30)) if "/dev/shm" in e.wrong]
+
+
 def test_this_machine_has_memory() -> None:
     found = this_machine().memory_bytes
     assert found is not None and found > 64 * MIB

@@ -241,7 +241,7 @@ def test_the_keys_of_a_plan_in_json_are_these() -> None:
         *("name", "runtime", "steps", "mode", "modes", "queue", "cluster", "services", "tables", "batches"),
         *("rates", "policies", "branches", "memory"),
     }
-    assert keys(tree["cluster"]) == {"cpus", "gpus", "cores", "memory_bytes", "nodes"}
+    assert keys(tree["cluster"]) == {"cpus", "gpus", "cores", "memory_bytes", "shared_bytes", "nodes"}
     assert keys(tree["services"][0]) == {
         *("node", "kind", "table", "writes_to", "fused", "policy_name", "policy", "replicas", "threads"),
         *("cpus", "gpus", "options"),
