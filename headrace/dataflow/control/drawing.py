@@ -5,6 +5,7 @@ from headrace.dataflow.language.spec import GraphSpec
 from headrace.dataflow.planning.drawing import shapes
 from headrace.dataflow.planning.drawing.layout import layout
 from headrace.dataflow.planning.drawing.picture import picture
+from headrace.dataflow.planning.topology import leased_table
 from headrace.services.kinds import kind_of
 
 BETWEEN_ROWS, SIDE = 70.0, 44.0
@@ -19,7 +20,7 @@ def drawn(spec: GraphSpec) -> Picture:
         width=made.width,
         height=made.height,
         bands=[Band(table=b.name, lines=list(b.lines), rect=_rect(b.rect)) for b in made.bands],
-        cards=[_card(card) for card in made.cards],
+        cards=[_card(card, leased_table(spec, card.box.name)) for card in made.cards],
         flows=[
             Flow(
                 source=curve.flow.source,
@@ -41,13 +42,13 @@ def drawn(spec: GraphSpec) -> Picture:
     )
 
 
-def _card(card: shapes.Card) -> Card:
+def _card(card: shapes.Card, table: str | None) -> Card:
     return Card(
         name=card.box.name,
         kind=card.box.kind,
         lines=list(card.lines),
         fused=list(card.box.fused),
-        table=card.box.lane,
+        table=table or "",
         why_single=kind_of(card.box.kind).is_single,
         rect=_rect(card.rect),
     )

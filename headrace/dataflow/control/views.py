@@ -22,7 +22,7 @@ class Card(Answer):
     fused: list[str]
     """Transforms within it."""
     table: str
-    """Whose rows it works on; "" where it works on none."""
+    """Whose rows it leases; "" where it leases none."""
     why_single: str
     """Why it cannot be scaled; "" where it can."""
     rect: Rect

@@ -97,11 +97,18 @@ async def test_the_picture_has_every_service_and_says_which_cannot_be_scaled(
         "prompts": "source", "answers": "rollout", "scores": "reward", "learn": "trainer",
     }  # fmt: skip
     assert {name for name, card in cards.items() if card["why_single"]} == {"prompts", "learn"}
-    assert {card["table"] for card in cards.values()} == {"prompts"}
+    assert {name: card["table"] for name, card in cards.items() if card["table"] != "prompts"} == {
+        "prompts": ""
+    }
     assert [(flow["source"], flow["target"]) for flow in picture["flows"]] == [
         ("prompts", "answers"), ("answers", "scores"), ("answers", "learn"), ("scores", "learn"),
     ]  # fmt: skip
     assert [(supply["trainer"], supply["reader"]) for supply in picture["supplies"]] == [("learn", "answers")]
+
+
+def test_a_branch_is_shown_with_the_rows_that_it_leases() -> None:
+    cards = {card.name: card.table for card in drawn(load("grpo_solver_verifier_cpu").spec).cards}
+    assert (cards["judged"], cards["judgements"], cards["trust"]) == ("prompts", "judged", "judged")
 
 
 def test_there_is_room_between_its_rows_for_what_is_live(launch: Launch) -> None:
