@@ -1,6 +1,6 @@
-"""The command line: `headrace init | run | check | plan | draw | keys | schema | report | trace | export
-| queue | doctor`, and, of a live run, `ps | top | logs | dashboard`, `scale | drain | restart | upgrade |
-cancel | set | pause | resume | stop | inject`.
+"""The command line: `headrace init | run | check | plan | draw | keys | schema | report | compare | trace
+| export | queue | doctor`, and, of a live run, `ps | top | logs | dashboard`, `scale | drain | restart |
+upgrade | cancel | set | pause | resume | stop | inject`.
 
 Exit codes: 0 the command did what was asked, 1 the run failed, 2 refused before anything started,
 130 interrupted. Whatever takes time to import is imported by the command that needs it.

@@ -29,4 +29,26 @@ def trace(
     Console().print(render(found))
 
 
-COMMANDS = {"trace": trace}
+def compare(
+    directories: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Run directories.")],
+    output: Annotated[Path, typer.Option(help="The page.")] = Path("compare.html"),
+    as_json: AsJson = False,
+) -> None:
+    """Compare runs: settings that differ, figures, curves; runs that differ in the seed are a group."""
+    from headrace.dataflow.record.compare.comparison import compared
+    from headrace.dataflow.record.compare.page import page, render
+    from headrace.dataflow.record.compare.runs import read
+
+    found = compared(read(directories))
+    if as_json:
+        typer.echo(json.dumps(found.to_json()))
+        return
+    output.write_text(page(found), encoding="utf-8")
+    from rich.console import Console
+
+    console = Console()
+    console.print(render(found))
+    console.print(str(output), style="dim", highlight=False, soft_wrap=True)
+
+
+COMMANDS = {"trace": trace, "compare": compare}

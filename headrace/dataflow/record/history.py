@@ -5,9 +5,12 @@ resume: it and all after it begin anew, so that nothing is counted twice. The sa
 an eval scored.
 """
 
+import math
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import chain, pairwise
+from functools import cached_property
+from itertools import accumulate, chain, pairwise
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -41,7 +44,7 @@ class Course:
             self.lines.append(line)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class History:
     policies: dict[str, Course] = field(repr=False)
     """Steps of each policy that is trained, as they first came."""
@@ -110,12 +113,21 @@ class History:
     @property
     def seconds(self) -> float:
         """Time in which services ran, over all launches; one that was killed counts to its last word."""
+        return self.seconds_until(math.inf)
+
+    def seconds_until(self, time: float) -> float:
+        """That much of it until a moment, Unix seconds; between launches it stands."""
+        times, seconds = self._clock
+        place = bisect_right(times, time) - 1
+        return seconds[place] if place >= 0 else 0.0
+
+    @cached_property
+    def _clock(self) -> tuple[list[float], list[float]]:
+        """Moments of all records, ascending, and the seconds that services had run by then."""
         courses = chain.from_iterable(c.lines for c in (*self.policies.values(), *self.evals.values()))
         times = sorted(
             (line["time"], line.get("event") == RUN_STARTED)
             for line in (*courses, *self.services.values(), *self.events)
         )
-        seconds = 0.0
-        for (before, _), (now, starts) in pairwise(times):
-            seconds += 0.0 if starts else now - before
-        return seconds
+        gaps = [0.0 if starts else now - before for (before, _), (now, starts) in pairwise(times)]
+        return [moment for moment, _ in times], list(accumulate(gaps, initial=0.0))[: len(times)]

@@ -46,9 +46,9 @@ def write_html(run_dir: Path) -> Path:
     """Writes report.html into the run directory and returns its path. Raises RunDirError."""
     run = RunDir.open(run_dir)
     history = History.read(run_dir)
-    template = Template(Path(__file__).with_name("report_template.html").read_text(encoding="utf-8"))
     figures = summary_of(history)
-    page = template.substitute(
+    page = filled(
+        "report_template.html",
         title=escape(f"{run.path.parent.name}/{run.path.name}"),
         status=escape(figures["status"]),
         tiles=_tiles(figures),
@@ -58,6 +58,14 @@ def write_html(run_dir: Path) -> Path:
     )
     run.report.write_text(page, encoding="utf-8")
     return run.report
+
+
+def filled(template: str, **parts: str) -> str:
+    """A page from a template beside this file, with the style sheet of all of them."""
+    here = Path(__file__)
+    style = here.with_name("report.css").read_text(encoding="utf-8")
+    text = here.with_name(template).read_text(encoding="utf-8")
+    return Template(text).substitute(style=style, **parts)
 
 
 def _tiles(figures: dict[str, Any]) -> str:

@@ -67,3 +67,23 @@ def test_foreign_text_is_escaped_and_one_point_is_a_chart() -> None:
     figures = ElementTree.fromstring(markup)
     assert figures.findtext("./figcaption/strong") == "<Loss>"
     assert [t.text for t in figures.iter("title")] == ["a&b, step 3: -2"]
+
+
+def test_a_band_reaches_to_both_sides_of_its_curve_and_into_the_frame() -> None:
+    markup = chart(
+        "Reward", [Curve(label="r", points=[(0, 0.0), (10, 1.0)], spread=[0.0, 1.0])], over="seconds"
+    )
+    figure = ElementTree.fromstring(markup)
+    (band,) = figure.iter("polygon")
+    right, middle, bottom = WIDTH - RIGHT, (TOP + HEIGHT - BOTTOM) / 2, HEIGHT - BOTTOM
+    assert band.get("points") == (
+        f"{LEFT:.1f},{bottom:.1f} {right:.1f},{TOP:.1f} {right:.1f},{bottom:.1f} {LEFT:.1f},{bottom:.1f}"
+    )
+    assert f"{right:.1f},{middle:.1f}" in str(next(iter(figure.iter("polyline"))).get("points"))
+    assert 'aria-label="Reward over seconds"' in markup and "r, second 10: 1" in markup
+
+
+def test_the_band_of_a_long_curve_is_thinned_with_it() -> None:
+    curve = Curve(label="r", points=[(n, 1.0) for n in range(1000)], spread=[2.0] * 1000).thinned()
+    assert len(curve.points) == len(curve.spread) == 200
+    assert set(curve.spread) == {2.0}

@@ -107,3 +107,11 @@ def test_scores_of_versions_that_a_resume_made_anew_stand_once() -> None:
     assert (history.policies, history.services) == ({}, {})
     assert history.evals["held_out"].policy == "actor"
     assert history.evals["held_out"].values("eval/held_out/reward") == [(0, 0.1), (10, 0.6)]
+
+
+def test_time_of_the_run_stands_between_launches() -> None:
+    events: list[Line] = [{"event": "run_started", "time": 100.0}, {"event": "run_started", "time": 500.0}]
+    history = History.of([step(0, 103.0), step(1, 505.0)], events)
+    moments = [99.0, 100.0, 103.0, 400.0, 500.0, 505.0, 900.0]
+    assert [history.seconds_until(time) for time in moments] == [0.0, 0.0, 3.0, 3.0, 3.0, 8.0, 8.0]
+    assert History.of([], []).seconds == 0.0
