@@ -41,6 +41,7 @@ Positive = Annotated[float, Range(gt=0)]
 PositiveOrInf = Annotated[float, Range(gt=0, infinite=True)]
 NonNegative = Annotated[float, Range(ge=0)]
 Share = Annotated[float, Range(ge=0, le=1)]
+PositiveShare = Annotated[float, Range(gt=0, le=1)]
 Decay = Annotated[float, Range(ge=0, lt=1)]
 
 

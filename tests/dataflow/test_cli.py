@@ -46,8 +46,8 @@ def test_a_misspelt_key_ends_with_2_and_plain_text(
     assert capsys.readouterr() == (
         "",
         "g.yaml:8: nodes.scores.verifer: a reward has no key 'verifer' (allowed: kind, inputs, replicas, "
-        "threads, cpus, gpus, resources, placement, on_failure, stalled_after_s, verifier, column, "
-        "max_error_rate); did you mean 'verifier'?\n",
+        "autoscale, threads, cpus, gpus, resources, placement, on_failure, stalled_after_s, verifier, "
+        "column, max_error_rate); did you mean 'verifier'?\n",
     )
 
 

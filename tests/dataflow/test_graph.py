@@ -102,9 +102,9 @@ def test_a_wrong_option_is_refused_where_it_is_written() -> None:
     prompts = graph.source(dataset="copy")
     assert refusal(lambda: graph.rollout(prompts, policy=actor, temprature=0.5)) == (
         "nodes.answers.temprature: a rollout has no key 'temprature' (allowed: kind, inputs, policy, "
-        "replicas, threads, cpus, gpus, resources, placement, on_failure, stalled_after_s, engine, "
-        "max_new_tokens, temperature, max_concurrent, over_new_weights, vllm, openai, fake); did you mean "
-        "'temperature'?"
+        "replicas, autoscale, threads, cpus, gpus, resources, placement, on_failure, stalled_after_s, "
+        "engine, max_new_tokens, temperature, max_concurrent, over_new_weights, vllm, openai, fake); did you "
+        "mean 'temperature'?"
     )
     assert refusal(lambda: graph.source(dataset="copy")) == (
         "nodes.prompts: the name 'prompts' is taken; pass another name; taken are prompts"

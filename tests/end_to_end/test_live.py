@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 from headrace.dataflow.cli import app
 from headrace.dataflow.control.door import AskRefused
-from tests.end_to_end.runs import ended, processes, started, until
+from tests.end_to_end.runs import ended, events, processes, started, until, until_recorded
 
 GRAPH = """\
 name: live
@@ -111,3 +111,24 @@ def listening_beyond_loopback(directory: Path) -> list[str]:
 def standing(directory: Path) -> dict[str, str]:
     found = json.loads(asked(directory, "ps", "--json"))
     return {each["replica"]: each["state"] for each in found["replicas"]}
+
+
+@pytest.mark.nightly
+def test_a_service_that_asks_for_it_is_scaled_by_how_busy_it_is(tmp_path: Path) -> None:
+    directory, file = tmp_path / "run", tmp_path / "live.yaml"
+    slow = GRAPH.replace("seconds_per_token: 0.02", "seconds_per_token: 0.5")
+    file.write_text(
+        slow.replace("max_new_tokens: 4,", "max_new_tokens: 4, autoscale: {max: 2, cool_down_s: 1},")
+    )
+
+    def was_scaled() -> bool:
+        return any(each.get("who") == "autoscale" for each in events(directory, "asked"))
+
+    with started(str(file), "runtime=local", "staleness=4", directory=directory) as process:
+        until_recorded(process, was_scaled)
+        asked(directory, "stop")
+        run = ended(process, directory)
+    told = next(event for event in run.events if event.get("who") == "autoscale")
+    assert (told["action"], told["node"], told["before"], told["after"]) == ("scale", "answers", 1, 2)
+    assert "busy of 1 replicas, target 80%" in told["why"]
+    assert (run.code, run.summary["samples_lost"], run.summary["staleness_violations"]) == (130, 0, 0)

@@ -24,6 +24,7 @@ def check_runtime(spec: GraphSpec) -> Iterator[Problem]:
                 allowed="1",
                 way_out="remove it",
             )
+        yield from _autoscale(name, node.options, single and f"a {node.kind}: {single}")
         yield from _on_failure(spec, name, node.options)
         reserved = [key for key in ("cpus", "resources", "placement") if getattr(node.options, key)]
         if spec.runtime == "local" and reserved:
@@ -41,6 +42,22 @@ def check_runtime(spec: GraphSpec) -> Iterator[Problem]:
             path=("ray_address",),
             wrong="no effect: the runtime is local",
             way_out="remove it, or set runtime: ray",
+        )
+
+
+def _autoscale(name: str, options: Placed, single: str) -> Iterator[Problem]:
+    """Bounds that its replicas cannot keep; `single`: why it has one."""
+    asked, path = options.autoscale, ("nodes", name, "autoscale")
+    if asked is None:
+        return
+    if single:
+        yield Problem(path=path, wrong=f"no effect on {single}", way_out="remove it")
+    elif not asked.min <= options.replicas <= asked.max:
+        yield Problem(
+            path=path,
+            wrong=f"min {asked.min} and max {asked.max} do not hold replicas, {options.replicas}",
+            allowed="min <= replicas <= max",
+            way_out="set replicas to what the run is to begin with",
         )
 
 
@@ -126,7 +143,7 @@ def check_shared_memory(spec: GraphSpec, there: int | None) -> Iterator[Problem]
 
 def _beyond(spec: GraphSpec, resource: Literal["cpus", "gpus"], there: float) -> Iterator[Problem]:
     asked = {
-        name: (node.options.replicas, getattr(node.options, resource))
+        name: (node.options.most_replicas, getattr(node.options, resource))
         for name, node in services(spec).items()
     }
     total = sum(replicas * each for replicas, each in asked.values())

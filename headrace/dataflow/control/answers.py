@@ -74,9 +74,11 @@ class Replica(Answer):
     state: State
     since: float = Field(description="Of the state, Unix seconds.")
     pid: int | None
+    started: float = Field(description="Of this life, Unix seconds.")
     restarts: int
     error: str = Field(description="The last that it failed with, of whichever life.")
-    shares: dict[str, float] | None = Field(description="Of its time, by activity.")
+    shares: dict[str, float] | None = Field(description="Of its time in this life, by activity.")
+    told: float = Field(description="When it said so, Unix seconds.")
     doing: str = Field(description='"" where it waits.')
     still_s: float = Field(description="Without movement.")
     waits: list[Waiting]

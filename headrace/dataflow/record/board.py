@@ -28,11 +28,15 @@ class Standing:
     since: float = 0.0
     """Of the state, Unix seconds."""
     pid: int | None = None
+    started: float = 0.0
+    """Of this life, Unix seconds."""
     restarts: int = 0
     error: str = ""
     """The last that it failed with, of whichever life."""
     shares: Mapping[str, float] | None = None
-    """Of its time, by activity; None before it said so."""
+    """Of its time in this life, by activity; None before it said so."""
+    told: float = 0.0
+    """When it said so, Unix seconds."""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -53,9 +57,8 @@ class Board:
         self.newest.take(record)
         body = record.body
         if record.kind == STARTED:
-            self._put(
-                str(body["replica"]), record.at, State.STARTING, pid=body["pid"], restarts=body["restarts"]
-            )
+            life = {"pid": body["pid"], "restarts": body["restarts"], "started": record.at, "shares": None}
+            self._put(str(body["replica"]), record.at, State.STARTING, **life)
         elif record.kind in FAILURES:
             self._put(str(body["replica"]), record.at, State.FAILED, error=str(body["reason"]))
         elif record.kind in ENDS:
@@ -67,7 +70,7 @@ class Board:
             self._steps[record.policy] = record.step + 1
         elif record.kind == METRICS and (shares := {a: body[a] for a in ACTIVITIES if a in body}):
             found = self._standings.get(record.source, Standing(replica=record.source))
-            self._standings[record.source] = replace(found, shares=shares)
+            self._standings[record.source] = replace(found, shares=shares, told=record.at)
 
     def standings(self) -> list[Standing]:
         return [self._standings[name] for name in sorted(self._standings)]

@@ -40,7 +40,7 @@ class Changes:
     """Of one launch."""
 
     def __init__(self, report: Report) -> None:
-        self._report = report
+        self.report = report
         self._under_way: dict[str, Change] = {}
 
     def under_way(self) -> list[Change]:
@@ -57,7 +57,7 @@ class Changes:
 
     def said(self, action: str, asker: Asker, **detail: Any) -> None:
         """Of a change that is done at once."""
-        self._report.event("asked", action=action, who=asker.who, why=asker.why, **detail)
+        self.report.event("asked", action=action, who=asker.who, why=asker.why, **detail)
 
     @contextmanager
     def making(

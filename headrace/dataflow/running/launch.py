@@ -248,7 +248,7 @@ class Launch:
             for assignment in told:
                 keep(assignment)
             awaited = {a.node: task for task, a in kept.tasks.items() if a.kind in AWAITED}
-            async with serving(live, self._run.path):
+            async with serving(live, self._run.path), live.autoscaled():
                 outcome = await self._until_over(kept, needs.follow(awaited, supervisor), ground)
         finally:
             await supervisor.stop()

@@ -9,6 +9,7 @@ import asyncio
 import math
 import time
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -17,6 +18,7 @@ from headrace.dataflow.record.board import Board
 from headrace.dataflow.record.prometheus.exposition import exposition, of_service
 from headrace.dataflow.record.seen import Seen
 from headrace.dataflow.running.asks import Asker, Refusal
+from headrace.dataflow.running.autoscaled import autoscaled
 from headrace.dataflow.running.changes import Changes
 from headrace.dataflow.running.current import Current
 from headrace.dataflow.running.drills import Drills, Ordered
@@ -113,6 +115,16 @@ class Live:
     def metrics_of(self, node: str) -> str:
         """One service, likewise."""
         return of_service(self._board, self._board.newest, node)
+
+    def autoscaled(self) -> AbstractAsyncContextManager[None]:
+        """While the block lasts, services that ask for it are scaled by how busy they are."""
+        return autoscaled(
+            self.spec,
+            self.services.scale,
+            board=self._board,
+            client=self._client,
+            report=self._changes.report,
+        )
 
     def replicas(self) -> list[str]:
         """All that this launch started."""

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-from headrace.algorithms.bounds import Count, NonNegative, Positive
+from headrace.algorithms.bounds import Count, NonNegative, Positive, PositiveShare
 
 STALLED = 0.5
 """Share of the run's longest time without progress after which a replica counts as wedged: its replacement
@@ -13,11 +13,29 @@ STALLED_LEAST_S = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AutoscaleOptions:
+    """How many replicas a service may have, and how busy they are to be."""
+
+    min: Count = 1
+    """Fewest replicas."""
+    max: Count
+    """Most replicas."""
+    target: PositiveShare = 0.8
+    """Share of their time that replicas work where their number is right: above it, and with rows that wait,
+    there come to be more, below it fewer."""
+    cool_down_s: Positive = 60.0
+    """Seconds from one change to the next, and for which a service has to be idler before it has fewer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Placed:
     """Keys that every node has."""
 
     replicas: Count = 1
     """Copies of the service, each a process of its own."""
+    autoscale: AutoscaleOptions | None = None
+    """Have their number follow how busy they are, between two bounds, beginning with `replicas`. None: it
+    stays, unless somebody scales the service."""
     threads: Count | None = None
     """Compute threads of a replica; None: the cores, shared by the replicas that compute at the same time."""
     cpus: NonNegative = 0.0
@@ -41,6 +59,10 @@ class Placed:
     def stall_limit_s(self, no_progress_timeout_s: float) -> float:
         """`stalled_after_s`, resolved."""
         return self.stalled_after_s or self.longest_work_s(no_progress_timeout_s)
+
+    @property
+    def most_replicas(self) -> int:
+        return self.replicas if self.autoscale is None else self.autoscale.max
 
     def longest_work_s(self, no_progress_timeout_s: float) -> float:
         """Seconds that work may take before something comes of it, where the user does not say."""
