@@ -22,7 +22,7 @@ def test_every_key_has_its_help_under_it(cls: type) -> None:
 
 def test_inherited_keys_come_first_and_required_ones_are_known() -> None:
     source = keys(options.SourceOptions)
-    assert list(source)[:6] == ["replicas", "threads", "cpus", "gpus", "resources", "placement"]
+    assert list(source)[:5] == ["replicas", "autoscale", "threads", "cpus", "gpus"]
     assert [name for name, key in source.items() if key.required] == ["dataset"]
     assert source["epochs"].help == "Passes over the data; null: as many as the steps need."
 
