@@ -4,7 +4,7 @@
                                      thread ◄─ its standard output, a byte for each that the tracker has taken
 
 Invariant: `offer` never waits. A process that is gone, or too slow for the queue, costs points, which are
-counted. The process ends when its input does, so that it outlives no launch by more than CLOSE_S.
+counted. The process ends when its input does, so that it outlives no launch that was killed.
 """
 
 import json
@@ -24,13 +24,11 @@ from headrace.dataflow.record.trackers.points import Point
 
 MOST: Final = 4096
 """Points that wait for a tracker; those beyond are missed."""
-CLOSE_S: Final = 60.0
-"""That a tracker has for what it was handed, once the run is over."""
 COMMAND: Final = (sys.executable, "-m", "headrace.dataflow.record.trackers.process")
 
 
 class Feed:
-    """Of one tracker: `offer` any number of points, then `close`."""
+    """Of one tracker: `offer` any number of points, then `finish` and `close`."""
 
     def __init__(
         self,
@@ -39,12 +37,10 @@ class Feed:
         *,
         command: Sequence[str] = COMMAND,
         most: int = MOST,
-        close_s: float = CLOSE_S,
     ) -> None:
         """`opening`: what the process is told first; `log`: takes what it prints."""
         self._log = log
         self._most = most
-        self._close_s = close_s
         self._lines: Queue[bytes | None] = Queue()
         self._offered = self._taken = 0
         with log.open("ab") as output:
@@ -78,14 +74,20 @@ class Feed:
         code = self._child.wait()
         return None if code == 0 else self._last_words() or f"its process ended with {code}"
 
-    def close(self) -> None:
-        """Lets the process finish what it was handed; after `close_s` it is killed."""
+    def finish(self) -> None:
+        """No further point comes; the process ends once the tracker has what it was handed."""
         self._lines.put(None)
-        with suppress(subprocess.TimeoutExpired):
-            self._child.wait(self._close_s)
-        if self._child.returncode is None:
+
+    def ended(self, within_s: float) -> bool:
+        """Waits so long for the process to end."""
+        self._threads[1].join(within_s)
+        return not self._is_going()
+
+    def close(self, *, within_s: float) -> None:
+        """After `finish`: a process that has not ended by then is killed, with those that it started."""
+        if not self.ended(within_s):
             with self._log.open("a") as output:
-                output.write(f"it had not finished {self._close_s:g} s after the run, and was ended\n")
+                output.write("it had not finished in its time after the run, and was ended\n")
             with suppress(ProcessLookupError):
                 os.killpg(self._child.pid, signal.SIGKILL)
         self._drain()

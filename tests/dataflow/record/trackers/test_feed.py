@@ -28,6 +28,12 @@ def scripted(script: str, log: Path, **options: Any) -> Feed:
     return Feed({}, log, command=(sys.executable, "-c", script), **options)
 
 
+def closed(feed: Feed, within_s: float = 60.0) -> Feed:
+    feed.finish()
+    feed.close(within_s=within_s)
+    return feed
+
+
 def opening(run_dir: Path) -> dict[str, Any]:
     return {
         "tracker": {"kind": "tensorboard"},
@@ -39,16 +45,17 @@ def test_a_tracker_that_dies_is_known_with_its_last_words_and_the_points_it_miss
     feed = scripted(TAKES_TWO, tmp_path / "tracker.log")
     for step in range(5):
         feed.offer(point(step))
-    feed.close()
+    closed(feed)
     assert (feed.failure(), feed.missed) == ("no key for you", 3)
 
 
 def test_a_tracker_that_hangs_is_ended_with_its_processes_and_holds_nobody_up(tmp_path: Path) -> None:
-    feed = scripted(HANGS, tmp_path / "tracker.log", most=2, close_s=0.1)
+    feed = scripted(HANGS, tmp_path / "tracker.log", most=2)
     for step in range(5):
         feed.offer(point(step))
-    feed.close()
-    assert feed.failure() == "it had not finished 0.1 s after the run, and was ended"
+    assert feed.failure() is None and not feed.ended(0.0)
+    closed(feed, within_s=0.1)
+    assert feed.failure() == "it had not finished in its time after the run, and was ended"
     assert feed.missed == 5
     assert psutil.Process().children() == []
 
@@ -61,7 +68,7 @@ def test_tensorboard_has_every_figure_and_the_steps_of_a_resume_once(tmp_path: P
         feed = Feed(opening(tmp_path), tmp_path / "tracker.log")
         for step in steps:
             feed.offer(point(step))
-        feed.close()
+        closed(feed)
         assert (feed.failure(), feed.missed) == (None, 0), (tmp_path / "tracker.log").read_text()
     found = EventAccumulator(str(tmp_path / "tensorboard"))
     found.Reload()
