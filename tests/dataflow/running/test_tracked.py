@@ -11,9 +11,8 @@ from headrace.dataflow.record.rundir import RunDir, read_jsonl
 from headrace.dataflow.record.telemetry import METRICS, Record, Speakers, Telemetry
 from headrace.dataflow.record.trackers.feed import Feed
 from headrace.dataflow.running.tracked import tracked
-from tests.dataflow.running.test_launch import GRAPH, Launched, launched, steps
+from tests.dataflow.running.test_launch import GRAPH
 
-__all__ = ["launched"]
 TRACKED = "trackers=[tensorboard]"
 
 
@@ -67,13 +66,3 @@ def test_a_graph_without_trackers_starts_none(tmp_path: Path) -> None:
     with Telemetry(run) as telemetry, tracked(spec, run, telemetry):
         telemetry.take(Record(source="learn/0", kind=METRICS, at=1.0, step=0, body={"loss": 0.5}))
     assert list(run.logs.iterdir()) == []
-
-
-@pytest.mark.nightly
-def test_a_launch_leaves_its_figures_with_its_tracker(launched: Launched, tmp_path: Path) -> None:
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
-
-    assert launched(TRACKED) == 0
-    found = EventAccumulator(str(tmp_path / "run" / "tensorboard"))
-    found.Reload()
-    assert [each.step for each in found.Scalars("reward/mean")] == steps(tmp_path) == [0, 1, 2]

@@ -80,6 +80,31 @@ def test_tensorboard_has_every_figure_and_the_steps_of_a_resume_once(tmp_path: P
     ]
 
 
+@pytest.mark.nightly
+@pytest.mark.parametrize(
+    ("package", "options"),
+    [
+        ("wandb", {"project": None, "entity": None, "mode": "offline"}),
+        ("mlflow", {"uri": None, "experiment": None}),
+        ("trackio", {"project": None}),
+    ],
+)
+def test_a_tracker_takes_the_points_of_two_launches_where_its_package_is_installed(
+    package: str, options: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if missing(package) is not None:
+        pytest.skip(f"{package} is not installed")
+    monkeypatch.setenv("TRACKIO_DIR", str(tmp_path / "trackio"))
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    told = {**opening(tmp_path), "tracker": {"kind": package, **options}}
+    for steps in (range(3), range(2, 5)):
+        feed = Feed(told, tmp_path / "tracker.log")
+        for step in steps:
+            feed.offer(point(step))
+        closed(feed)
+        assert (feed.failure(), feed.missed) == (None, 0), (tmp_path / "tracker.log").read_text()
+
+
 def test_a_run_has_one_identity_however_often_it_is_launched(tmp_path: Path) -> None:
     first, again, other = (Home(run_dir=tmp_path / name, name="copy") for name in ("a", "a", "b"))
     assert (first.id, first.title) == (again.id, "a")
