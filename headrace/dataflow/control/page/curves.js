@@ -31,8 +31,9 @@ export class Curves {
     const wanted = { ...CHARTS, ...(this.select.value ? { [this.select.value]: [this.select.value] } : {}) };
     const names = [...new Set(Object.values(wanted).flat())];
     const found = await Promise.all(Object.keys(metrics).map((policy) => get("/v1/curves", { policy, metric: names })));
-    const charts = Object.entries(wanted).map(([title, of]) => chart(title, found.flatMap(({ policy, curves }) =>
-      of.filter((name) => curves[name]?.length).map((name) => ({ label: policy, points: curves[name] })))));
+    const charts = Object.entries(wanted).map(([title, of]) => chart(title, found.flatMap(({ policy, curves }, place) =>
+      of.filter((name) => curves[name]?.length)
+        .map((name) => ({ label: policy, colour: `k${place % COLOURS}`, points: curves[name] })))));
     byId("curves").replaceChildren(...charts);
   }
 
@@ -48,12 +49,12 @@ export class Curves {
 function chart(title, curves) {
   if (!curves.length) return make("figure", {}, make("figcaption", {}, make("b", {}, title)), make("p", { class: "soft" }, "no step has said it"));
   const frame = around(curves.flatMap(({ points }) => points));
-  const keys = curves.map(({ label, points }, n) =>
-    make("span", { class: `key k${n % COLOURS}` }, `${label} `, make("b", {}, figure(points.at(-1)[1]))));
+  const keys = curves.map(({ label, colour, points }) =>
+    make("span", { class: `key ${colour}` }, `${label} `, make("b", {}, figure(points.at(-1)[1]))));
   const told = curves.map(({ label, points }) =>
     `${label}: ${figure(points[0][1])} at step ${points[0][0]}, ${figure(points.at(-1)[1])} at step ${points.at(-1)[0]}`);
   const svg = shape("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": `${title} over training steps. ${told.join(". ")}` },
-    ...axes(frame), ...curves.map(({ points }, n) => curve(points, n, frame)));
+    ...axes(frame), ...curves.map((each) => curve(each, frame)));
   const at = make("output", { class: "at" });
   svg.addEventListener("pointermove", (event) => say(at, pointed(event, svg, frame, curves)));
   svg.addEventListener("pointerleave", () => say(at, ""));
@@ -89,8 +90,8 @@ function axes({ x0, x1, ticks, x, y }) {
   return [...rows, ...columns];
 }
 
-function curve(points, number, { x, y }) {
-  const colour = `k${number % COLOURS}`, [step, value] = points.at(-1);
+function curve({ colour, points }, { x, y }) {
+  const [step, value] = points.at(-1);
   return shape("g", {},
     shape("polyline", { class: `line ${colour}`, points: points.map(([s, v]) => `${x(s).toFixed(1)},${y(v).toFixed(1)}`).join(" ") }),
     shape("circle", { class: `end ${colour}`, cx: x(step), cy: y(value), r: 2.5 }));

@@ -41,12 +41,13 @@ export function keyed(parent, keys, create, update) {
   old.forEach((child) => child.remove());
 }
 
-/** A number for a narrow place: three digits, k and M from ten thousand on. */
+/** A number for a narrow place: three digits; k and M from ten thousand on, an exponent below a thousandth. */
 export function figure(value) {
   const size = Math.abs(value);
   if (size >= 1e7) return `${(value / 1e6).toPrecision(3)}M`;
   if (size >= 1e4) return `${(value / 1e3).toPrecision(3)}k`;
   if (size >= 100) return value.toFixed(0);
+  if (size > 0 && size < 1e-3) return value.toExponential(1);
   return String(Number(value.toPrecision(3)));
 }
 
