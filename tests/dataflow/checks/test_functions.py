@@ -162,8 +162,9 @@ def test_a_node_type_without_a_fault_is_like_any_other() -> None:
         (
             "Keyed",
             ", leters: xyz",
-            ".leters: a types.py:Keyed has no key 'leters' (allowed: kind, inputs, replicas, autoscale, threads, "
-            "cpus, gpus, resources, placement, on_failure, stalled_after_s, letters); did you mean 'letters'?",
+            ".leters: a types.py:Keyed has no key 'leters' (allowed: kind, inputs, replicas, autoscale, "
+            "threads, cpus, gpus, resources, placement, on_failure, stalled_after_s, letters); did you mean "
+            "'letters'?",
         ),
         (
             "Untyped",
