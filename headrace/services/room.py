@@ -51,6 +51,9 @@ class Room:
         self._pulse = pulse
         self._report = report
         self._leaving = asyncio.Event()
+        self.there_is = asyncio.Event()
+        """Set but while something waits for room."""
+        self.there_is.set()
 
     def leave(self) -> None:
         """From now on nobody waits: NoRoom is raised where there is none."""
@@ -58,26 +61,31 @@ class Room:
 
     async def once_there_is(self, needed_bytes: int, write: Callable[[], Awaitable[T]], what: str) -> T:
         """What `write` gives. Raises NoRoom where there is none and one is leaving."""
-        paused = False
-        while True:
-            why, full = self._lacking(needed_bytes), None
-            if why is None:
-                try:
-                    written = await write()
-                    break
-                except Exception as error:
-                    if not is_full(error):
-                        raise
-                    why, full = f"the disk is full: {error}", error
-            if self._leaving.is_set():
-                raise NoRoom(f"{what}: {why}") from full
-            if not paused:
-                self._report.event("paused", what=what, reason=why, way_out=f"make room in {self._folder}")
-            paused = True
-            await self._wait(f"paused, {what}: {why}")
-        if paused:
-            self._report.event("resumed", what=what)
-        return written
+        try:
+            while True:
+                why, full = self._lacking(needed_bytes), None
+                if why is None:
+                    try:
+                        written = await write()
+                        break
+                    except Exception as error:
+                        if not is_full(error):
+                            raise
+                        why, full = f"the disk is full: {error}", error
+                if self._leaving.is_set():
+                    raise NoRoom(f"{what}: {why}") from full
+                await self._pause(what, why)
+            if not self.there_is.is_set():
+                self._report.event("resumed", what=what)
+            return written
+        finally:
+            self.there_is.set()
+
+    async def _pause(self, what: str, why: str) -> None:
+        if self.there_is.is_set():
+            self._report.event("paused", what=what, reason=why, way_out=f"make room in {self._folder}")
+        self.there_is.clear()
+        await self._wait(f"paused, {what}: {why}")
 
     def _lacking(self, needed_bytes: int) -> str | None:
         self._folder.mkdir(parents=True, exist_ok=True)

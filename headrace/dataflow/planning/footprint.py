@@ -112,7 +112,7 @@ def on_gpu(options: NodeOptions, parts: Parts) -> Parts:
     they are loaded or gathered. None of it for vLLM, which takes its share of a card whatever it needs."""
     if not options.gpus or runs_vllm(options):
         return {}
-    return {name: size for name, size in parts.items() if name != "process"}
+    return {name: size for name, size in parts.items() if name not in ("process", "snapshot")}
 
 
 def model_parts(
@@ -155,11 +155,17 @@ def _training(options: TrainerOptions, policy: PolicyOptions, size: ModelSize, l
         tokens = min(options.micro_batch_tokens, load.step_tokens)
         activations += tokens * size.hidden * width * size.layers
     copies = {"copies": trained * precise} if precise > width else {}
-    return copies | {
-        "gradients": trained * precise,
-        "moments": MOMENTS * trained * precise,
-        "activations": activations,
-    }
+    snapshot = trained * width + sum(copies.values()) + MOMENTS * trained * precise
+    saved = {"snapshot": snapshot} if options.checkpoint_async else {}
+    return (
+        copies
+        | saved
+        | {
+            "gradients": trained * precise,
+            "moments": MOMENTS * trained * precise,
+            "activations": activations,
+        }
+    )
 
 
 def _adapted(size: ModelSize, lora: LoraOptions) -> int:

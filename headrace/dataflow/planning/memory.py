@@ -64,8 +64,9 @@ class Memory:
     `queue` and `ray`."""
     replicas: Mapping[str, Parts]
     """Of one replica of each service: bytes by `process`, `weights`, `copies`, `gradients`, `moments`,
-    `cache`, `activations`, `verifier`, and `ranks`: of a trainer's others, each as its own, which shards and
-    shares of layers make less, and of vLLM's on GPUs, which hold its weights and its cache."""
+    `snapshot`, `cache`, `activations`, `verifier`, and `ranks`: of a trainer's others, each as its own but
+    for the snapshot, which shards and shares of layers make less, and of vLLM's on GPUs, which hold its
+    weights and its cache."""
     on_gpus: Mapping[str, Parts]
     """Of each card of a replica of each service that has some: bytes by the same names. vLLM's, which takes
     `gpu_memory_utilization` of a card, are left out."""
@@ -151,7 +152,7 @@ def _replica(spec: GraphSpec, name: str, parts: dict[str, int]) -> Parts:
     if spec.runtime == "local":
         del parts["process"]
     if others := _ranks_beside(spec, name):
-        own = MODEL_PROCESS + sum(parts.values()) - parts.get("process", 0)
+        own = MODEL_PROCESS + sum(parts.values()) - parts.get("process", 0) - parts.get("snapshot", 0)
         parts["ranks"] = others * (VLLM_PROCESS if runs_vllm(spec.nodes[name].options) else own)
     if _has_verifier_process(spec.nodes[name].options):
         is_gym = isinstance(spec.nodes[name].options.verifier, ReasoningGymVerifier)

@@ -166,8 +166,13 @@ class TrainerOptions(Placed):
     """Tokens per forward and backward pass, prompts counted once per group; no update depends on it."""
     checkpoint_every: Natural = 50
     """Steps between checkpoints; the last step always makes one. 0: only the last."""
+    checkpoint_async: bool = True
+    """Copy in the host's memory what a checkpoint holds and write it beside the next steps; false: steps wait
+    until it is on disk, and the copy's memory is saved."""
     keep_checkpoints: Count = 2
     """Newest checkpoints kept."""
+    keep_every: Natural = 0
+    """Checkpoints of steps that it divides are kept for ever; 0: none."""
     show_samples: Natural = 4
     """Samples of each step that the dashboard shows, evenly spread over its rows; 0: none."""
 

@@ -16,6 +16,8 @@ from headrace.services.trainer.samples import Samples
 from headrace.services.trainer.tally import Tally
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     import torch
 
 
@@ -115,6 +117,23 @@ class Backend(Protocol):
         Raises RuntimeError between an `accumulate` and its `step`: gradients are in no checkpoint; NotSaved
         where a file cannot be written.
         """
+        ...
+
+    def snapshot(self) -> None:
+        """Copies into the host's memory what `save` would write now: `snapshot -> write -> written`, beside
+        which steps are taken; `write` again where it failed.
+
+        Raises RuntimeError as `save`.
+        """
+        ...
+
+    def write(self, directory: Path) -> "Future[None]":
+        """Begins to write the snapshot's files, the same as those of `save`, in a thread of its own; done
+        when those of this process are written or cannot be. `written` comes before the next call of it."""
+        ...
+
+    def written(self) -> None:
+        """Waits for the files of every process. Raises NotSaved where one cannot be written."""
         ...
 
     def load(self, directory: Path) -> None:

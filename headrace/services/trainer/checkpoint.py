@@ -7,7 +7,7 @@ is skipped by `newest`, which says why. No pickle: weights and tensors are safet
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
@@ -63,22 +63,38 @@ def write(
     `values` must be JSON. An older checkpoint of the same step is replaced. Once this returns, the checkpoint
     survives a power cut. Raises ValueError where `save` left no `model.safetensors`.
     """
+    aside = begin(directory, step)
+    try:
+        save(aside)
+        return finish(aside, step, values)
+    except BaseException:
+        abandon(aside)
+        raise
+
+
+def begin(directory: Path, step: int) -> Path:
+    """An empty folder for what `write`'s `save` would write: `begin -> finish | abandon`."""
     aside = directory / ASIDE / STEP.format(step)
     shutil.rmtree(aside, ignore_errors=True)
-    try:
-        aside.mkdir(parents=True)
-        save(aside)
-        if not (aside / WEIGHTS).is_file():
-            raise ValueError(f"save wrote no {WEIGHTS} into {aside}; a model must be saved in one file")
-        (aside / STATE).write_text(json.dumps({"step": step, "values": dict(values)}, indent=1))
-        _write_manifest(aside)
-        _sync_tree(aside)
-        path = directory / STEP.format(step)
-        _replace(aside, path)
-    except BaseException:
-        shutil.rmtree(aside.parent, ignore_errors=True)
-        raise
+    aside.mkdir(parents=True)
+    return aside
+
+
+def finish(aside: Path, step: int, values: Mapping[str, Any]) -> Checkpoint:
+    """Makes a checkpoint of what `begin` gave, filled; the rest as `write`."""
+    if not (aside / WEIGHTS).is_file():
+        raise ValueError(f"save wrote no {WEIGHTS} into {aside}; a model must be saved in one file")
+    (aside / STATE).write_text(json.dumps({"step": step, "values": dict(values)}, indent=1))
+    _write_manifest(aside)
+    _sync_tree(aside)
+    path = aside.parent.parent / STEP.format(step)
+    _replace(aside, path)
     return Checkpoint(path=path, step=step, values=values)
+
+
+def abandon(aside: Path) -> None:
+    """Gives up what `begin` gave."""
+    shutil.rmtree(aside.parent, ignore_errors=True)
 
 
 def newest(directory: Path) -> Found:
@@ -100,15 +116,23 @@ def read(path: Path) -> Checkpoint:
     return _open(path)
 
 
-def prune(directory: Path, *, keep: int) -> list[Path]:
-    """Removes all but the `keep` newest, and what unfinished writes left; returns the checkpoints removed."""
+def prune(directory: Path, *, keep: int, keep_every: int = 0) -> list[Path]:
+    """Removes all but the `keep` newest and those of steps that `keep_every` divides (0: of none), and what
+    unfinished writes left; returns the checkpoints removed."""
     if keep < 1:
         raise ValueError(f"keep is {keep}; a run keeps at least its newest checkpoint")
     shutil.rmtree(directory / ASIDE, ignore_errors=True)
-    removed = _complete(directory)[:-keep]
-    for path in removed:
-        shutil.rmtree(path)
-    return removed
+    there = steps(directory)
+    removed = superseded(there, keep=keep, keep_every=keep_every)
+    for step in removed:
+        shutil.rmtree(there[step])
+    return [there[step] for step in removed]
+
+
+def superseded(steps: Iterable[int], *, keep: int, keep_every: int) -> list[int]:
+    """Which of the steps, ascending, `prune` removes."""
+    older = sorted(steps)[:-keep]
+    return [step for step in older if not keep_every or step % keep_every]
 
 
 def set_aside_after(directory: Path, step: int) -> list[Path]:
@@ -123,9 +147,9 @@ def set_aside_after(directory: Path, step: int) -> list[Path]:
     return aside
 
 
-def oldest_step(directory: Path) -> int:
-    """The earliest step that a checkpoint is kept of; ValueError where there is none."""
-    return min(steps(directory))
+def oldest_step(directory: Path, *, keep: int) -> int:
+    """Of the `keep` newest checkpoints the earliest step; ValueError where there is none."""
+    return min(sorted(steps(directory))[-keep:])
 
 
 def newest_size(directory: Path) -> int:

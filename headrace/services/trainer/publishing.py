@@ -9,9 +9,9 @@ is copied: whoever changes them waits for `out` first. One is on its way at a ti
 
 import asyncio
 import time
-from collections.abc import Awaitable, Mapping
+from collections.abc import Mapping
 from threading import Lock
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from headrace.services.base import Context
 from headrace.services.errors import describe
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     import torch
 
 
-T = TypeVar("T")
-
-
 class Publishing:
     """Between `open` and `failure`."""
 
@@ -33,6 +30,11 @@ class Publishing:
         self._going: asyncio.Task[None] | None = None
         self.seconds = 0.0
         """That the newest version took, from its copy's beginning until it was published."""
+
+    @property
+    def going(self) -> "asyncio.Task[None] | None":
+        """The version that is on its way."""
+        return self._going
 
     def open(self, context: Context) -> None:
         self._context = context
@@ -55,21 +57,6 @@ class Publishing:
             self._going = None
             going.result()
         return time.monotonic() - began
-
-    async def beside(self, work: Awaitable[T]) -> T:
-        """What `work` gives, which may wait for the version that is on its way. Raises what kept that from
-        being published."""
-        task, going = asyncio.ensure_future(work), self._going
-        try:
-            if going is not None:
-                await asyncio.wait({task, going}, return_when=asyncio.FIRST_COMPLETED)
-                if going.done():
-                    going.result()
-            return await task
-        finally:
-            if not task.done():
-                task.cancel()
-                await asyncio.wait({task})
 
     async def failure(self) -> str | None:
         """Once nothing is on its way: why the last version is not out, or None."""

@@ -17,7 +17,6 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -32,11 +31,12 @@ from headrace.services.clock import ActivityClock
 from headrace.services.data_position import DataPosition
 from headrace.services.errors import NoRoom, RanksFailed, TrainingError, describe
 from headrace.services.options import TrainerOptions
-from headrace.services.room import Room
 from headrace.services.trainer import checkpoint
 from headrace.services.trainer.backend import Backend, NonFiniteGradientError, StepResult
 from headrace.services.trainer.backends import open_backend
 from headrace.services.trainer.barrier import reached
+from headrace.services.trainer.beside import beside
+from headrace.services.trainer.checkpointing import Checkpointing
 from headrace.services.trainer.credited import column, credited, ordered
 from headrace.services.trainer.intake import Intake, Judged
 from headrace.services.trainer.ledger import Ledger, intake_metrics, queue_metrics, staleness_limit
@@ -60,11 +60,11 @@ class Trainer:
         self._publishing = Publishing()
         self._clock = ActivityClock()
         self._data = DataPosition()
-        self._committed = self._saved = 0
+        self._checkpointing = Checkpointing()
+        self._committed = 0
         self._torn = False
         """Whether the weights hold an update that is not committed."""
         self._finishing: asyncio.Task[None] | None = None
-        self._room: Room | None = None
         self._batch: Samples | None = None
         """The step's batch where its update waits for the last group."""
 
@@ -72,7 +72,6 @@ class Trainer:
         self._context = context
         self._options: TrainerOptions = context.options
         self._publishing.open(context)
-        self._room = Room(context.checkpoint_folder, context.pulse, context.report)
         self._algorithm = self._built(context.flow.first_step)
         self._intake = Intake(
             None if self._options.filter is None else build_filter(self._options.filter),
@@ -80,12 +79,13 @@ class Trainer:
             max_attempts=self._options.max_attempts,
             when_used_up=self._options.when_used_up,
         )
-        self._committed = self._saved = context.flow.first_step
+        self._committed = context.flow.first_step
         self._bound = staleness_limit(context.flow.staleness)
         self._transforms = await self._run(Transforms, context.transforms)
         await self._run(self._load)
+        self._checkpointing.open(context, self._backend, self._tokenizer, self._run)
         if context.resume is not None:
-            await self._tell_of_checkpoints(await self._run(self._tidied))
+            await self._checkpointing.resumed()
         await self._publish(self._committed)
         await self._publishing.out()
 
@@ -114,11 +114,13 @@ class Trainer:
         """Returns after the run's last step. Raises TrainingError naming the step that cannot be taken."""
         context, flow = self._context, self._context.flow
         for step in range(flow.first_step, flow.steps):
+            await self._checkpointing.has_room()
             with self._clock.during("idle_wait_weights"):
                 await reached(context.client, flow.barrier, step, timeout_s=flow.no_progress_timeout_s)
             await self._step(step)
         await self._publishing.out()
         await self._save()
+        await self._checkpointing.out()
         if flow.trainers > 1:
             await context.client.finish(context.node)
 
@@ -216,13 +218,15 @@ class Trainer:
     async def _lease(self, step: int, groups: int) -> Lease:
         context = self._context
         try:
-            lease = await self._publishing.beside(
+            lease = await beside(
                 context.client.lease(
                     context.node,
                     groups * context.flow.samples_per_prompt,
                     version=step,
                     timeout_s=context.flow.no_progress_timeout_s,
-                )
+                ),
+                self._publishing.going,
+                self._checkpointing.going,
             )
         except EndOfData as error:
             raise TrainingError(
@@ -335,56 +339,13 @@ class Trainer:
             )
 
     async def _save(self) -> None:
-        """A checkpoint of the last committed step, unless it has one."""
-        if self._saved == self._committed:
-            return
-        assert self._room is not None, "setup comes first"
-        directory = self._context.checkpoint_folder
-        what = f"the checkpoint of step {self._committed}"
-        size = await asyncio.to_thread(checkpoint.newest_size, directory)
-        oldest = await self._room.once_there_is(size, partial(self._checkpoint, what), what)
-        await self._tell_of_checkpoints(oldest)
-        self._saved = self._committed
-        self._context.report.event("checkpoint", step=self._committed)
-
-    async def _tell_of_checkpoints(self, oldest: int) -> None:
-        """Rows of steps before the earliest one may leave the queue. One that was killed between a checkpoint
-        and this says it when it is back."""
-        await self._context.client.checkpointed(self._context.node, oldest)
-
-    async def _checkpoint(self, what: str) -> int:
-        with self._context.pulse.working(f"write {what}"):
-            return await self._run(self._write_checkpoint)
-
-    def _write_checkpoint(self) -> int:
-        directory = self._context.checkpoint_folder
-        self._context.faults.before_writing()
-        checkpoint.write(
-            directory,
-            self._committed,
-            save=self._save_into,
-            values={
-                "data_position": self._data.to_json(),
-                "filter": self._filter_state,
-                "seed": self._context.seed,
-            },
-        )
-        return self._pruned()
-
-    def _tidied(self) -> int:
-        for path in checkpoint.set_aside_after(self._context.checkpoint_folder, self._committed):
-            self._context.report.event("checkpoint_set_aside", path=str(path))
-        return self._pruned()
-
-    def _pruned(self) -> int:
-        """Returns the earliest step that the run can still come back to."""
-        directory = self._context.checkpoint_folder
-        checkpoint.prune(directory, keep=self._options.keep_checkpoints)
-        return checkpoint.oldest_step(directory)
-
-    def _save_into(self, folder: Path) -> None:
-        self._backend.save(folder)
-        self._tokenizer.save_pretrained(folder)
+        """Begins a checkpoint of the last committed step, unless it has one."""
+        values = {
+            "data_position": self._data.to_json(),
+            "filter": self._filter_state,
+            "seed": self._context.seed,
+        }
+        await self._checkpointing.begin(self._committed, values)
 
     def _run(self, call: Callable[..., T], *arguments: Any) -> asyncio.Future[T]:
         """Compute runs in one thread, so the loop stays free and calls never overlap."""
@@ -393,15 +354,16 @@ class Trainer:
     async def close(self) -> None:
         """Ends the step that is being finished, and keeps what was committed."""
         try:
-            if self._room is not None:
-                self._room.leave()
+            self._checkpointing.leave()
             if self._finishing is not None:
                 await asyncio.wait({self._finishing})
                 if not self._finishing.cancelled() and (error := self._finishing.exception()) is not None:
                     self._context.report.event("step_failed", reason=describe(error))
             if (why := await self._publishing.failure()) is not None:
                 self._context.report.event("not_published", version=self._committed, reason=why)
-            if self._saved != self._committed and not self._torn:
+            if (why := await self._checkpointing.failure()) is not None:
+                self._not_saved(why)
+            elif self._checkpointing.lacks(self._committed) and not self._torn:
                 await self._save_before_the_end()
         finally:
             if self._opened is not None:
@@ -414,5 +376,9 @@ class Trainer:
         try:
             await self._run(self._backend.discard)
             await self._save()
+            await self._checkpointing.out()
         except (RanksFailed, NoRoom) as error:
-            self._context.report.event("not_saved", step=self._committed, reason=describe(error))
+            self._not_saved(describe(error))
+
+    def _not_saved(self, why: str) -> None:
+        self._context.report.event("not_saved", step=self._committed, reason=why)

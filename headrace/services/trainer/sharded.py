@@ -5,7 +5,7 @@ and what calls it are asked for in every rank alike, tensor by tensor: no rank h
 shards.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import torch
 from torch.distributed.device_mesh import init_device_mesh
@@ -38,15 +38,20 @@ def whole(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
-def wholes(tensors: Mapping[str, torch.Tensor], *, kept: bool) -> dict[str, torch.Tensor]:
-    """All of each; empty where they are not `kept`, of a rank that only gives its shards. What was in shards
-    is in the host's memory then: no GPU holds a second model."""
-    found: dict[str, torch.Tensor] = {}
+def in_turn(tensors: Mapping[str, torch.Tensor], *, kept: bool) -> Iterator[tuple[str, torch.Tensor]]:
+    """All of each, valid until the next; none where they are not `kept`, of a rank that only gives its
+    shards."""
     for name, tensor in tensors.items():
         full = whole(tensor)
         if kept:
-            found[name] = full.cpu() if is_sharded(tensor) else full
-    return found
+            yield name, full
+
+
+def wholes(tensors: Mapping[str, torch.Tensor], *, kept: bool) -> dict[str, torch.Tensor]:
+    """All of them. What was in shards is in the host's memory then: no GPU holds a second model."""
+    return {
+        name: full.cpu() if is_sharded(tensors[name]) else full for name, full in in_turn(tensors, kept=kept)
+    }
 
 
 def local(tensor: torch.Tensor) -> torch.Tensor:

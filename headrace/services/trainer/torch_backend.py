@@ -6,7 +6,10 @@ Among several ranks each trains whole groups of its own, and the gradients are a
 """
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +35,8 @@ from headrace.services.trainer.ranks.shares import shares, spread
 from headrace.services.trainer.rates import make_rate
 from headrace.services.trainer.samples import Samples
 from headrace.services.trainer.scores import Scores
-from headrace.services.trainer.sharded import is_sharded, put, wholes
+from headrace.services.trainer.sharded import in_turn, is_sharded, put, wholes
+from headrace.services.trainer.snapshot import Beside, HostCopies
 from headrace.services.trainer.tally import Tally
 from headrace.services.trainer.tensor_files import TensorFiles, state_files, write_state
 from headrace.services.trainer.tokens import group_totals, token_batch, trained_tokens
@@ -76,6 +80,11 @@ class TorchBackend:
             fused=True,
         )
         self._tally = Tally()
+        self._unmoved = {name for name, p in model.named_parameters() if not p.requires_grad}
+        self._model_copies, self._state_copies = HostCopies(), HostCopies()
+        self._copied: tuple[dict[str, torch.Tensor], dict[str, torch.Tensor]] = ({}, {})
+        """Model and state of the last snapshot."""
+        self._beside = Beside()
 
     def accumulate(self, samples: Samples, algorithm: Algorithm) -> dict[str, float]:
         """Raises ValueError for an algorithm that reads what a language model does not give."""
@@ -145,33 +154,34 @@ class TorchBackend:
 
     def save(self, directory: Path) -> None:
         state, saving = self.state(), Saving()
+        model = wholes(self._held(), kept=self._ranks.rank == 0)
         with saving.here():
-            self.save_model(directory)
-            if self._ranks.rank == 0:
-                write_state(directory, state)
+            self._write(directory, model, state)
         saving.settle(self._ranks)
+
+    def snapshot(self) -> None:
+        state, is_first = self._state(), self._ranks.rank == 0
+        held = self._held()
+        moving = {name: tensor for name, tensor in held.items() if name not in self._unmoved}
+        copied = self._model_copies.of(in_turn(moving, kept=is_first))
+        still = wholes({name: held[name] for name in held if name in self._unmoved}, kept=is_first)
+        further = self._rate.state() | {RNG: torch.get_rng_state()}
+        kept = self._state_copies.of(chain(in_turn(state, kept=is_first), further.items()))
+        self._copied = (copied | still, kept)
+
+    def write(self, directory: Path) -> Future[None]:
+        return self._beside.begin(partial(self._write, directory, *self._copied))
+
+    def written(self) -> None:
+        self._beside.settle(self._ranks)
 
     def load(self, directory: Path) -> None:
         self.load_state(TensorFiles([directory / WEIGHTS]), state_files(directory))
 
-    def save_model(self, directory: Path) -> None:
-        """Of a model with adapters the whole, and the adapters beside it; asked for in every rank."""
-        tensors = wholes(self._held(), kept=self._ranks.rank == 0)
-        if not tensors:
-            return
-        if any(map(is_adapter, tensors)):
-            save_adapters(self._model, tensors, directory)
-            tensors = merged(self._model, tensors)
-        self._model.save_pretrained(directory, state_dict=tensors)
-
     def state(self) -> dict[str, torch.Tensor]:
         """Raises RuntimeError between an `accumulate` and its `step`: gradients are in no checkpoint."""
-        if self._tally.count:
-            raise RuntimeError("state() was asked for within a step; take checkpoints right after step()")
-        moments = dump_optimizer(self._adamw, self._stepped)
-        own = {name: parameter.detach() for name, parameter in self._scores.own.items()}
-        sharded = moments | own | self._adapters() | self._masters.state()
-        return wholes(sharded, kept=self._ranks.rank == 0) | self._rate.state() | {RNG: torch.get_rng_state()}
+        whole = wholes(self._state(), kept=self._ranks.rank == 0)
+        return whole | self._rate.state() | {RNG: torch.get_rng_state()}
 
     def load_state(self, weights: Mapping[str, torch.Tensor], state: Mapping[str, torch.Tensor]) -> None:
         """Raises ValueError where a weight is missing, unknown or of another shape, of a model with adapters
@@ -198,6 +208,26 @@ class TorchBackend:
 
     def close(self) -> None:
         """It started nothing: as one of several ranks, it is ended by what started those."""
+
+    def _state(self) -> dict[str, torch.Tensor]:
+        """What lies in shards where the model does."""
+        if self._tally.count:
+            raise RuntimeError("state() was asked for within a step; take checkpoints right after step()")
+        moments = dump_optimizer(self._adamw, self._stepped)
+        own = {name: parameter.detach() for name, parameter in self._scores.own.items()}
+        return moments | own | self._adapters() | self._masters.state()
+
+    def _write(
+        self, directory: Path, model: dict[str, torch.Tensor], state: Mapping[str, torch.Tensor]
+    ) -> None:
+        """At rank 0, which alone has them."""
+        if self._ranks.rank != 0:
+            return
+        if any(map(is_adapter, model)):
+            save_adapters(self._model, model, directory)
+            model = merged(self._model, model)
+        self._model.save_pretrained(directory, state_dict=model)
+        write_state(directory, state)
 
     def _held(self) -> dict[str, torch.Tensor]:
         """Parameters and saved buffers by Hugging Face name, tied ones once."""

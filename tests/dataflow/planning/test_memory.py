@@ -45,6 +45,19 @@ def test_adapters_alone_have_gradients_and_moments() -> None:
     assert parts["moments"] == 2 * adapters * 4
 
 
+def test_a_snapshot_copies_what_is_trained_its_float32_copies_and_moments_unless_steps_wait() -> None:
+    adapters = 2 * 4 * (8 * 128 + 3 * (128 + 512))
+    copied = [
+        memory(each).replicas["learn"]["snapshot"]
+        for each in (graph(), graph(dtype="bfloat16"), graph(lora={"rank": 4}))
+    ]
+    assert copied == [NUMBERS * (4 + 8), NUMBERS * (2 + 4 + 8), adapters * (4 + 8)]
+    built = graph()
+    learn = built.nodes["learn"]
+    waiting = replace(learn, options=replace(learn.options, checkpoint_async=False))
+    assert "snapshot" not in memory(replace(built, nodes={**built.nodes, "learn": waiting})).replicas["learn"]
+
+
 def test_layers_computed_again_keep_what_enters_them_and_one_at_a_time_the_rest() -> None:
     """192 tokens as below, of which 160 have logits."""
     kept = 192 * (8 * 128 + 4 * 512) * 4 + 192 * 128 * 4 * 2
@@ -173,14 +186,15 @@ def test_this_machine_has_memory() -> None:
     assert found is not None and found > 64 * MIB
 
 
-def test_each_rank_of_a_trainer_is_a_process_with_all_that_its_first_has() -> None:
+def test_each_rank_of_a_trainer_is_a_process_with_all_that_its_first_has_but_the_snapshot() -> None:
     """Shards make it less: what is reckoned is the most."""
     built = graph()
     alone, learn = memory(built), built.nodes["learn"]
     options = replace(learn.options, parallel=ParallelOptions(dp=3))
     found = memory(replace(built, nodes={**built.nodes, "learn": replace(learn, options=options)}))
     assert (found.processes["learn"], alone.processes["learn"]) == (3, 1)
-    assert found.replicas["learn"]["ranks"] == 2 * sum(alone.replicas["learn"].values())
+    first = alone.replicas["learn"]
+    assert found.replicas["learn"]["ranks"] == 2 * (sum(first.values()) - first["snapshot"])
 
 
 def test_vllm_with_adapters_keeps_what_they_are_added_to_beside_its_weights_and_its_cache() -> None:

@@ -1,9 +1,11 @@
 """A trainer over a real queue, with a back end that only counts, and what else writes to its table."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +20,10 @@ from headrace.services.data_position import DataPosition
 from headrace.services.options import TrainerOptions
 from headrace.services.trainer import checkpoint
 from headrace.services.trainer.backend import NonFiniteGradientError, StepResult
+from headrace.services.trainer.ranks.group import ALONE
 from headrace.services.trainer.samples import Samples
 from headrace.services.trainer.service import Trainer
+from headrace.services.trainer.snapshot import Beside
 from headrace.services.trainer.tensor_files import write_state
 from headrace.transferqueue import Client, TableSpec, Task
 from tests.services.bench import Remembered, context, queue
@@ -68,6 +72,10 @@ class Counting:
 
     def __init__(self) -> None:
         self.weight, self.batches, self.discarded = 0, [[]], 0
+        self.copied = 0
+        self._beside = Beside()
+        self.before_writing: Callable[[int], None] = lambda weight: None
+        """Passed, in the thread that writes, by what writes a checkpoint of that weight."""
         self.closed = False
         self.sizes: list[int] = []
         self.credits: list[float] = []
@@ -111,8 +119,21 @@ class Counting:
         return {"w": torch.tensor([self.weight])}
 
     def save(self, directory: Path) -> None:
-        save_file(self.weights(), directory / "model.safetensors")
-        write_state(directory, {"s": torch.tensor([self.weight])})
+        self._write(directory, self.weight)
+
+    def snapshot(self) -> None:
+        self.copied = self.weight
+
+    def write(self, directory: Path) -> Future[None]:
+        return self._beside.begin(partial(self._write, directory, self.copied))
+
+    def written(self) -> None:
+        self._beside.settle(ALONE)
+
+    def _write(self, directory: Path, weight: int) -> None:
+        self.before_writing(weight)
+        save_file({"w": torch.tensor([weight])}, directory / "model.safetensors")
+        write_state(directory, {"s": torch.tensor([weight])})
 
     def close(self) -> None:
         self.closed = True

@@ -61,7 +61,7 @@ def test_a_step_moves_the_adapters_and_leaves_what_they_are_added_to() -> None:
 def test_a_saved_model_holds_the_adapters_added_and_beside_it(tmp_path: Path) -> None:
     model = adapted(torch.float32)
     ours = trained(backend(model), range(2))
-    ours.save_model(tmp_path)
+    ours.save(tmp_path)
     samples = ragged_samples(2, 2)
     whole = AutoModelForCausalLM.from_pretrained(tmp_path, dtype="float32")
     peft: Any = pytest.importorskip("peft")

@@ -135,3 +135,12 @@ def test_prune_keeps_the_newest_and_clears_what_unfinished_writes_left(tmp_path:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["step-00000002", "step-00000003"]
     with pytest.raises(ValueError, match="keep is 0"):
         prune(tmp_path, keep=0)
+
+
+def test_prune_keeps_every_so_many_steps_for_ever_and_the_queue_goes_by_the_newest(tmp_path: Path) -> None:
+    for step in (10, 20, 25, 30, 35, 40):
+        write(tmp_path, step)
+    removed = prune(tmp_path, keep=2, keep_every=20)
+    assert [path.name for path in removed] == ["step-00000010", "step-00000025", "step-00000030"]
+    assert list(checkpoint.steps(tmp_path)) == [20, 35, 40]
+    assert checkpoint.oldest_step(tmp_path, keep=2) == 35

@@ -12,6 +12,7 @@ import torch
 
 from headrace.algorithms.base import Algorithm
 from headrace.services.errors import WeightsError
+from headrace.services.trainer.beside import beside
 from headrace.services.trainer.publishing import Publishing
 from headrace.services.trainer.samples import Samples
 from headrace.services.weights import WeightStore
@@ -117,7 +118,7 @@ async def test_a_step_that_was_not_committed_has_its_version_known_to_nobody(tmp
         going.begin(0, WEIGHTS, committed)
         committed.set_exception(RuntimeError("the queue is gone"))
         with pytest.raises(RuntimeError, match="the queue is gone"):
-            await going.beside(forever())
+            await beside(forever(), going.going)
         assert await going.failure() == "RuntimeError: the queue is gone"
 
 

@@ -231,7 +231,7 @@ def test_weights_of_another_model_are_refused_before_any_is_copied() -> None:
 
 def test_a_saved_model_opens_with_transformers(tmp_path: Path) -> None:
     ours = backend(llama(torch.float32))
-    ours.save_model(tmp_path)
+    ours.save(tmp_path)
     opened = AutoModelForCausalLM.from_pretrained(tmp_path)
     assert_weights(ours, opened, 0.0)
 

@@ -132,7 +132,7 @@ def test_a_restored_fit_goes_on_bit_for_bit_from_a_checkpoint_that_transformers_
     first, second = backend(PackedValues(classifier())), backend(PackedValues(classifier()))
     first.accumulate(samples, VALUE)
     first.step(0)
-    first.save_model(tmp_path)
+    first.save(tmp_path)
     opened = AutoModelForTokenClassification.from_pretrained(tmp_path, dtype=torch.float64)
     assert opened.config.num_labels == 1
     second.load_state(

@@ -115,7 +115,7 @@ def test_a_head_starts_at_nothing_and_its_first_credit_is_the_return() -> None:
 def test_a_head_is_in_the_trainer_s_tensors_and_in_no_published_or_exported_weight(tmp_path: Path) -> None:
     ours = backend(llama(torch.float32))
     assert ours.weights().keys() == dict(llama().named_parameters()).keys()
-    ours.save_model(tmp_path)
+    ours.save(tmp_path)
     assert not [name for name in load_file(tmp_path / "model.safetensors") if "value" in name]
     assert {"value_head/weight", "value_head/bias"} <= ours.state().keys()
 

@@ -6,8 +6,10 @@ torch back end.
 """
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -46,8 +48,9 @@ from headrace.services.trainer.ranks.group import Group
 from headrace.services.trainer.ranks.saving import Saving
 from headrace.services.trainer.rates import make_rate
 from headrace.services.trainer.samples import Samples
+from headrace.services.trainer.snapshot import Beside, HostCopies
 from headrace.services.trainer.tally import Tally
-from headrace.services.trainer.tensor_files import TensorFiles, state_files
+from headrace.services.trainer.tensor_files import Offsets, TensorFiles, state_files, write_state
 from headrace.services.trainer.tokens import group_totals, token_batch, trained_tokens
 
 RNG = "rng/torch"
@@ -102,6 +105,14 @@ class MegatronBackend:
         self._adamw = ShardedAdamW(self._held, optimizer, self._grid)
         self._pipeline = Pipeline(model, geometry, self._grid, temperature=temperature, device=self._device)
         self._tally = Tally()
+        self._model_copies, self._state_copies = HostCopies(), HostCopies()
+        self._copied: tuple[dict[str, torch.Tensor], dict[str, Offsets], dict[str, torch.Tensor]] = (
+            {},
+            {},
+            {},
+        )
+        """The last snapshot: of the model, which rank 0 has, and of this rank's share of the state."""
+        self._beside = Beside()
         self._source = replace(self._source, tensors={})
 
     def accumulate(self, samples: Samples, algorithm: Algorithm) -> dict[str, float]:
@@ -186,17 +197,26 @@ class MegatronBackend:
 
     def save(self, directory: Path) -> None:
         """Rank 0 writes the model as its tensors come, each rank a file of its share of the state."""
-        if self._tally.count:
-            raise RuntimeError("save() was asked for within a step; take checkpoints right after step()")
+        self._require_between_steps()
         tensors, saving = self._streamed(), Saving()
         with saving.here():
-            if self._grid.is_first:
-                self._source.save_configuration(directory)
-                write_model(directory / WEIGHTS, published_shapes(self._entries), self._dtype, tensors)
+            self._write_model(directory, tensors)
         deque(tensors, maxlen=0)
+        begins, state = self._state(HostCopies())
         with saving.here():
-            self._adamw.save(directory, self._entries, self._rate.state() | {RNG: torch.get_rng_state()})
+            self._write_state(directory, begins, state)
         saving.settle(self._ranks)
+
+    def snapshot(self) -> None:
+        """The model is copied at rank 0, each rank's share of the state at that rank."""
+        self._require_between_steps()
+        self._copied = (self._model_copies.of(self._streamed()), *self._state(self._state_copies))
+
+    def write(self, directory: Path) -> Future[None]:
+        return self._beside.begin(partial(self._write, directory, *self._copied))
+
+    def written(self) -> None:
+        self._beside.settle(self._ranks)
 
     def load(self, directory: Path) -> None:
         """Raises ValueError where a weight is missing, unknown or of another shape."""
@@ -211,6 +231,42 @@ class MegatronBackend:
     def close(self) -> None:
         """Gives up megatron's process groups, so that this process can make another."""
         self._grid.close()
+
+    def _require_between_steps(self) -> None:
+        if self._tally.count:
+            raise RuntimeError("save() was asked for within a step; take checkpoints right after step()")
+
+    def _state(self, copies: HostCopies) -> tuple[dict[str, Offsets], dict[str, torch.Tensor]]:
+        """Where each part of this rank's share begins, and the part, copied."""
+        begins: dict[str, Offsets] = {}
+
+        def parts() -> Iterator[tuple[str, torch.Tensor]]:
+            further = self._rate.state() | {RNG: torch.get_rng_state()}
+            for name, begin, part in self._adamw.saved(self._entries, further):
+                begins[name] = begin
+                yield name, part
+
+        return begins, copies.of(parts())
+
+    def _write(
+        self,
+        directory: Path,
+        model: Mapping[str, torch.Tensor],
+        begins: Mapping[str, Offsets],
+        state: Mapping[str, torch.Tensor],
+    ) -> None:
+        self._write_model(directory, model.items())
+        self._write_state(directory, begins, state)
+
+    def _write_model(self, directory: Path, tensors: Iterable[tuple[str, torch.Tensor]]) -> None:
+        if self._grid.is_first:
+            self._source.save_configuration(directory)
+            write_model(directory / WEIGHTS, published_shapes(self._entries), self._dtype, tensors)
+
+    def _write_state(
+        self, directory: Path, begins: Mapping[str, Offsets], state: Mapping[str, torch.Tensor]
+    ) -> None:
+        write_state(directory, state, begins, rank=self._ranks.rank, ranks=self._ranks.size)
 
     def _shared(
         self,

@@ -5,11 +5,9 @@ from one layout of ranks goes on in any other.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
 import numpy as np
 import torch
-from torch import distributed
 
 from headrace.services.options import OptimizerOptions
 from headrace.services.trainer import masters, optimizer_state
@@ -18,7 +16,7 @@ from headrace.services.trainer.megatron.grid import Grid
 from headrace.services.trainer.megatron.mapping import Entry
 from headrace.services.trainer.megatron.shards import Held, shard_of
 from headrace.services.trainer.ranks.shares import owners
-from headrace.services.trainer.tensor_files import Offsets, TensorFiles, write_state
+from headrace.services.trainer.tensor_files import Offsets, TensorFiles
 
 MASTER = f"{masters.PREFIX}{{}}"
 MOMENTS = {moment: f"{optimizer_state.PREFIX}{{}}/{moment}" for moment in ("exp_avg", "exp_avg_sq")}
@@ -59,21 +57,18 @@ class ShardedAdamW:
         for bucket in self.buckets:
             bucket.gradients.zero_()
 
-    def save(self, directory: Path, entries: Sequence[Entry], further: Mapping[str, torch.Tensor]) -> None:
-        """Each rank writes its share of the moments and copies, rank 0 also `further`; on every rank."""
-        tensors: dict[str, torch.Tensor] = {}
-        offsets: dict[str, Offsets] = {}
-        for name, begin, part in self._saved():
-            tensors[name], offsets[name] = part, begin
+    def saved(
+        self, entries: Sequence[Entry], further: Mapping[str, torch.Tensor]
+    ) -> Iterator[tuple[str, Offsets, torch.Tensor]]:
+        """This rank's share of the moments and copies, at rank 0 also `further`: name, where it begins in the
+        whole, and the part, valid until the next; every rank goes to its end."""
+        yield from self._shares()
         if self._grid.is_first:
-            tensors |= further
             state = self._adamw.state.get(self.buckets[0].stepped, {})
-            if COUNT in state:
-                names = {name for entry in entries for name in entry.names}
-                tensors |= {COUNTED.format(name): state[COUNT].clone() for name in names}
-        write_state(
-            directory, tensors, offsets, rank=distributed.get_rank(), ranks=distributed.get_world_size()
-        )
+            names = {name for entry in entries for name in entry.names} if COUNT in state else ()
+            counts = {COUNTED.format(name): state[COUNT] for name in names}
+            for name, tensor in (dict(further) | counts).items():
+                yield name, (0,) * tensor.dim(), tensor
 
     @torch.no_grad()
     def load(self, state: TensorFiles) -> None:
@@ -98,15 +93,14 @@ class ShardedAdamW:
                     kept[moment] = torch.zeros_like(bucket.stepped, requires_grad=False)
                     self._read(bucket, state, key, kept[moment])
 
-    def _saved(self) -> Iterator[tuple[str, Offsets, torch.Tensor]]:
-        """Name, where it begins in the whole, and a copy in the host's memory of each part to write."""
+    def _shares(self) -> Iterator[tuple[str, Offsets, torch.Tensor]]:
         for bucket in self.buckets:
             for key, own in self._kept(bucket):
                 views = bucket.views(bucket.whole(own, self._grid))
                 for each, view in zip(bucket.held, views, strict=True):
                     if each.entry.local in self._written:
                         for name, begin, part in self._parts(each.entry, view):
-                            yield key.format(name), begin, part.to("cpu", copy=True)
+                            yield key.format(name), begin, part
 
     def _kept(self, bucket: Bucket) -> Iterator[tuple[str, torch.Tensor]]:
         """What this rank keeps for its part of the bucket, each with the form of its names."""

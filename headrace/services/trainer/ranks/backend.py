@@ -25,6 +25,8 @@ from headrace.services.trainer.ranks.wire import pack
 from headrace.services.trainer.samples import Samples
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     import torch
     from transformers import PreTrainedTokenizerBase
 
@@ -95,6 +97,15 @@ class RankedBackend:
 
     def save(self, directory: Path) -> None:
         self._call("save", directory)
+
+    def snapshot(self) -> None:
+        self._call("snapshot")
+
+    def write(self, directory: Path) -> "Future[None]":
+        return self._call("write", directory)
+
+    def written(self) -> None:
+        self._call("written")
 
     def load(self, directory: Path) -> None:
         self._call("load", directory)

@@ -159,15 +159,17 @@ def going_on(world: int, models: list[str]) -> list[str]:
 
 
 def go_on(folder: Path, model: str, *, tp: int, pp: int, saved: str) -> None:
-    """From what another layout saved: saves it again, takes a step, saves that."""
+    """From what another layout saved: saves it again while it takes a step, saves that while it takes one."""
     backend = open_backend(str(folder / model), dtype_of(model), tp=tp, pp=pp)
     backend.load(folder / f"{model}-{saved}")
     for name in ("again", "further"):
         (into := folder / f"{model}-{saved}-{name}-{tp}x{pp}").mkdir(exist_ok=True)
         distributed.barrier()
-        backend.save(into)
+        backend.snapshot()
+        backend.write(into)
         backend.accumulate(batch(), GRPO)
         backend.step(2)
+        backend.written()
     backend.close()
 
 

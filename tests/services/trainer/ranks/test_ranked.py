@@ -77,7 +77,14 @@ def test_two_ranks_take_the_steps_of_one_and_go_on_from_its_checkpoints(
         assert_close(state_files(saved), one.state(), 1e-11)
         weights = load_file(saved / "model.safetensors")
         assert_close(weights, two.weights(), 0)
+        (beside := tmp_path / "beside").mkdir()
+        two.snapshot()
+        two.write(beside)
         trained(two, range(2, 3))
+        two.written()
+        assert {path.name: path.read_bytes() for path in beside.iterdir()} == {
+            path.name: path.read_bytes() for path in saved.iterdir()
+        }
         went_on = copied(two.weights())
         two.load(saved)
         assert_close(two.weights(), weights, 0)
@@ -110,8 +117,13 @@ def test_what_every_rank_refuses_is_raised_as_it_is(tmp_path: Path) -> None:
         (state := tmp_path / "trainer.safetensors").mkdir()
         with pytest.raises(NotSaved, match="a checkpoint could not be written; rank 0: "):
             two.save(tmp_path)
+        two.snapshot()
+        two.write(tmp_path)
+        with pytest.raises(NotSaved, match="a checkpoint could not be written; rank 0: "):
+            two.written()
         state.rmdir()
-        two.save(tmp_path)
+        two.write(tmp_path)
+        two.written()
         save_file({"w": torch.zeros(1)}, tmp_path / "model.safetensors")
         with pytest.raises(ValueError, match="weights do not fit the model"):
             two.load(tmp_path)
