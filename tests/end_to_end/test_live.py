@@ -71,10 +71,16 @@ def test_a_live_run_is_changed_in_every_way_and_stopped_and_loses_nothing(
         assert "is paused already, by" in refused(directory, "pause")
         asked(directory, "resume")
         assert "drills are off; set drills: true" in refused(directory, "inject", "answers/0", "hang")
+        token = json.loads((directory / "control.json").read_text())["token"]
+        assert not [each for each in psutil.process_iter() if token in " ".join(commands(each))]
         asked(directory, "stop", "--why", "enough")
         run = ended(process, directory)
     assert run.code == 130, run.err
     assert not (directory / "control.json").exists()
+    assert not [
+        path for path in directory.rglob("*") if path.is_file() and token in path.read_text("latin-1")
+    ]
+    assert token not in run.out + run.err
     figures, events = run.summary, run.events
     assert (figures["samples_lost"], figures["samples_duplicated"]) == (0, 0)
     assert figures["staleness_violations"] == 0
@@ -106,6 +112,14 @@ def listening_beyond_loopback(directory: Path) -> list[str]:
     assert found, "the control API listens"
     loopback = ("127.0.0.1:", "::1:", "::ffff:127.0.0.1:")
     return [each for each in found if not each.rpartition(" ")[2].startswith(loopback)]
+
+
+def commands(process: psutil.Process) -> list[str]:
+    """Of its command line, where it lives yet."""
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
 
 
 def standing(directory: Path) -> dict[str, str]:

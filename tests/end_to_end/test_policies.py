@@ -165,7 +165,7 @@ def test_without_a_barrier_a_policy_waits_for_no_other(
     monkeypatch.setenv(COUNT, str(judged))
     run = ran(
         tmp_path / "run",
-        f"m.verifier={{kind: python, function: '{JUDGING}:counted'}}",
+        f"m.verifier={{kind: python, function: '{JUDGING}:counted', limits: null}}",
         recorded("learn_quick", file, policy="quick"),
         recorded("learn_slow", file, policy="slow", waits_for=str(judged), lines=4 * 6),
         text=APART,

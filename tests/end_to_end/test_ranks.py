@@ -53,7 +53,7 @@ def test_a_rank_killed_within_a_step_is_named_and_the_run_goes_on_from_its_check
         "nodes.learn.parallel={dp: 2}",
         "nodes.learn.checkpoint_every=2",
         "queue.durability=disk",
-        f"nodes.scores.verifier={{kind: python, function: '{KILLING}:scores_and_kills'}}",
+        f"nodes.scores.verifier={{kind: python, function: '{KILLING}:scores_and_kills', limits: null}}",
     )
     told = events(two)
     (failed,) = [event for event in told if event["event"] == "failed"]

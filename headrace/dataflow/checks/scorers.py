@@ -7,8 +7,9 @@ from headrace.dataflow.checks.figures import check_script
 from headrace.dataflow.checks.servers import check_endpoint
 from headrace.dataflow.language.problems import Path, Problem, nearest
 from headrace.dataflow.language.spec import GraphSpec
+from headrace.services.isolation.confined import missing
 from headrace.services.judge.template import KNOWN, fault_of, unknown_fields
-from headrace.services.options import EvalOptions, JudgeOptions, PythonVerifier
+from headrace.services.options import EvalOptions, JudgeOptions, PythonVerifier, Verifier
 
 
 def check_scorers(spec: GraphSpec) -> Iterator[Problem]:
@@ -18,6 +19,19 @@ def check_scorers(spec: GraphSpec) -> Iterator[Problem]:
         elif isinstance(node.options, EvalOptions):
             yield from _eval(node.options, ("nodes", name))
             yield from check_script(node.options, ("nodes", name))
+        yield from _limits(spec, getattr(node.options, "verifier", None), ("nodes", name))
+
+
+def _limits(spec: GraphSpec, verifier: Verifier | None, path: Path) -> Iterator[Problem]:
+    """What this machine cannot keep, another of a cluster may."""
+    if getattr(verifier, "limits", None) is None or (reason := missing()) is None:
+        return
+    yield Problem(
+        path=(*path, "verifier", "limits"),
+        wrong=f"they cannot be kept here: {reason}",
+        way_out="set limits: null to run it with all that this user may do, or run on Linux 5.13 or later",
+        severity="error" if spec.ray_address is None else "warning",
+    )
 
 
 def _judge(options: JudgeOptions, path: Path) -> Iterator[Problem]:

@@ -59,7 +59,7 @@ class Eval:
         self._exam: Exam = await asyncio.to_thread(
             exam, options, self._tokenizer, run_seed=context.seed, node=context.node
         )
-        self._scorer = scorer(options.verifier, log_file=context.log_file)
+        self._scorer = scorer(options.verifier, log_file=context.log_file, run_dir=context.run_dir)
         await self._scorer.start()
         self._engine = await build(
             _generating(options),

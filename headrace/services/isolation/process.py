@@ -6,13 +6,16 @@ answer is always that to the question just put.
 
 import asyncio
 import os
+import shutil
 import signal
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from headrace.services.isolation.confined import Confinement, environment
 from headrace.services.isolation.errors import Died, Raised, TookTooLong, Unusable
 from headrace.services.isolation.framing import LENGTH, body_length, pack, unpack
 
@@ -36,16 +39,20 @@ class Isolated:
         noun: str,
         timeout_s: float,
         log_file: Path | None = None,
+        confinement: Confinement | None = None,
     ) -> None:
         """`make`, at `module:name`, takes `arguments` and returns the function: from question to answer.
 
         All three are mappings that msgpack can carry. `noun` is what messages call the function, `timeout_s`
-        the time of one answer; `log_file` takes what the child prints (None: this process's stderr does).
+        the time of one answer; `log_file` takes what the child prints (None: this process's stderr does);
+        `confinement` None: it may do what this process may.
         """
         self._make = {"make": make, "arguments": dict(arguments)}
         self._noun = noun
         self._timeout_s = timeout_s
         self._log_file = log_file
+        self._confinement = confinement
+        self._scratch: Path | None = None
         self._child: asyncio.subprocess.Process | None = None
         self._one_at_a_time = asyncio.Lock()
 
@@ -83,19 +90,22 @@ class Isolated:
         if self._child is not None and self._child.returncode is None:
             return self._child
         await self._end()
+        confined = self._confined()
         with _appended(self._log_file) as stderr:
             self._child = await asyncio.create_subprocess_exec(
                 sys.executable,
+                "-u",
                 "-m",
                 "headrace.services.isolation.child",
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=stderr,
                 start_new_session=True,
+                env=None if self._confinement is None else environment(os.environ, self._scratch),
             )
         try:
             async with asyncio.timeout(START_TIMEOUT_S):
-                answer = await _ask(self._child, self._make)
+                answer = await _ask(self._child, self._make | {"confinement": confined})
         except TimeoutError as error:
             await self._end()
             raise Unusable(f"the {self._noun} did not start within {START_TIMEOUT_S:g} s") from error
@@ -110,21 +120,36 @@ class Isolated:
             raise Unusable(answer["unusable"])
         return self._child
 
+    def _confined(self) -> dict[str, Any] | None:
+        """What the child is told; makes the folder that it may write to."""
+        if self._confinement is None:
+            return None
+        if self._confinement.limits.writes:
+            self._scratch = Path(tempfile.mkdtemp(prefix="headrace-scratch-"))
+        return self._confinement.plain(self._scratch)
+
     async def _end(self) -> int | None:
         """Ends the child and what it started; returns its exit code."""
         child, self._child = self._child, None
-        if child is None:
-            return None
-        if child.returncode is None:
-            with suppress(ProcessLookupError):
-                os.killpg(child.pid, signal.SIGKILL)
-        if child.stdin is not None:
-            child.stdin.close()
-        return await child.wait()
+        scratch, self._scratch = self._scratch, None
+        try:
+            return None if child is None else await _ended(child)
+        finally:
+            if scratch is not None:
+                await asyncio.to_thread(shutil.rmtree, scratch, ignore_errors=True)
 
     async def close(self) -> None:
         async with self._one_at_a_time:
             await self._end()
+
+
+async def _ended(child: asyncio.subprocess.Process) -> int:
+    if child.returncode is None:
+        with suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+    if child.stdin is not None:
+        child.stdin.close()
+    return await child.wait()
 
 
 @contextmanager

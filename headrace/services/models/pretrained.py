@@ -19,7 +19,11 @@ from headrace.services.models.base import LoadedModel
 def load_pretrained(model: str | Path, *, dtype: str) -> LoadedModel:
     """Loads weights, tokenizer and stop tokens as they were saved."""
     loaded = AutoModelForCausalLM.from_pretrained(
-        model, dtype=getattr(torch, dtype), attn_implementation="sdpa", local_files_only=True
+        model,
+        dtype=getattr(torch, dtype),
+        attn_implementation="sdpa",
+        local_files_only=True,
+        use_safetensors=True,
     )
     tokenizer = AutoTokenizer.from_pretrained(model, local_files_only=True)
     return LoadedModel(

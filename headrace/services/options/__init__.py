@@ -17,6 +17,7 @@ from headrace.services.options.data import (
 )
 from headrace.services.options.eval import EvalOptions
 from headrace.services.options.judge import JudgeOptions
+from headrace.services.options.limits import Limits
 from headrace.services.options.nodes import (
     CriticOptions,
     ParallelOptions,
@@ -68,6 +69,7 @@ __all__ = [
     "JoinOptions",
     "JsonlData",
     "JudgeOptions",
+    "Limits",
     "LoraOptions",
     "MathVerifyVerifier",
     "MlflowTracker",

@@ -1,10 +1,11 @@
 """What scores an answer."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from headrace.algorithms.bounds import Positive, Share
 from headrace.algorithms.by_path import FunctionPath
+from headrace.services.options.limits import Limits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,6 +24,8 @@ class ReasoningGymVerifier:
     kind: Literal["reasoning_gym"] = "reasoning_gym"
     timeout_s: Positive = 10.0
     """Seconds one answer may take; beyond, the verifier's process is replaced and the row is invalid."""
+    limits: Limits | None = field(default_factory=Limits)
+    """What its process may use; null: all that the run's user may."""
     format_weight: Share = 0.0
     """Part of the reward given for an answer that has the asked form, from 0 to 1."""
 
@@ -38,6 +41,8 @@ class PythonVerifier:
     """Further columns that it reads, each a keyword argument of that name; null where a number is missing."""
     timeout_s: Positive = 10.0
     """Seconds one answer may take; beyond, the verifier's process is replaced and the row is invalid."""
+    limits: Limits | None = field(default_factory=Limits)
+    """What its process may use; null: all that the run's user may."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,6 +54,8 @@ class MathVerifyVerifier:
     """Key of the right answer in the data's entry: LaTeX or an expression, what stands after a last ####."""
     timeout_s: Positive = 10.0
     """Seconds one answer may take; beyond, the verifier's process is replaced and the row is invalid."""
+    limits: Limits | None = field(default_factory=Limits)
+    """What its process may use; null: all that the run's user may."""
     format_weight: Share = 0.0
     """Part of the reward given for an answer in which there is an expression at all, from 0 to 1."""
 

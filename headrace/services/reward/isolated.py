@@ -5,6 +5,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from headrace.algorithms.by_path import Place
+from headrace.services.isolation.confined import Confinement
 from headrace.services.isolation.errors import Died, Raised, TookTooLong, Unusable
 from headrace.services.isolation.process import Isolated
 from headrace.services.options import MathVerifyVerifier, PythonVerifier, ReasoningGymVerifier
@@ -26,14 +28,17 @@ class IsolatedVerifier:
         options: ReasoningGymVerifier | MathVerifyVerifier | PythonVerifier,
         *,
         log_file: Path | None = None,
+        run_dir: Path | None = None,
     ) -> None:
-        """`log_file` takes what the verifier prints; None: this process's stderr does."""
+        """`log_file` takes what the verifier prints; None: this process's stderr does. Where it has limits,
+        it cannot read `run_dir`."""
         self._process = Isolated(
             f"{__name__}:served",
             {"options": to_plain(options)},
             noun="verifier",
             timeout_s=options.timeout_s,
             log_file=log_file,
+            confinement=_confinement(options, run_dir),
         )
 
     @property
@@ -64,6 +69,19 @@ class IsolatedVerifier:
 
     async def close(self) -> None:
         await self._process.close()
+
+
+def _confinement(
+    options: ReasoningGymVerifier | MathVerifyVerifier | PythonVerifier, run_dir: Path | None
+) -> Confinement | None:
+    if options.limits is None:
+        return None
+    file = Place("function").file(options.function) if isinstance(options, PythonVerifier) else None
+    return Confinement(
+        limits=options.limits,
+        read=() if file is None else (path := Path(file).absolute(), path.parent),
+        hidden=() if run_dir is None else (run_dir,),
+    )
 
 
 def served(options: dict[str, Any]) -> Callable[[dict[str, Any]], dict[str, Any]]:

@@ -44,8 +44,9 @@ class InProcess:
         """Holds nothing."""
 
 
-def scorer(options: VerifierOptions, *, log_file: Path | None = None) -> Scorer:
-    """`log_file` takes what a verifier of its own process prints; None: this process's stderr does."""
+def scorer(options: VerifierOptions, *, log_file: Path | None = None, run_dir: Path | None = None) -> Scorer:
+    """`log_file` takes what a verifier of its own process prints; None: this process's stderr does. One with
+    limits cannot read `run_dir`."""
     if isinstance(options, CopyVerifier):
         return InProcess(make(options))
-    return IsolatedVerifier(options, log_file=log_file)
+    return IsolatedVerifier(options, log_file=log_file, run_dir=run_dir)

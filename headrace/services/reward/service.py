@@ -39,7 +39,7 @@ class Reward:
         self._context = context
         self._outcomes = Outcomes(max_error_rate=options.max_error_rate)
         self._tokenizer = await asyncio.to_thread(self._load_tokenizer, context.policy.model)
-        self._scorer = scorer(options.verifier, log_file=context.log_file)
+        self._scorer = scorer(options.verifier, log_file=context.log_file, run_dir=context.run_dir)
         if isinstance(self._scorer, IsolatedVerifier):
             self.capacity = 64
         await self._scorer.start()

@@ -94,6 +94,19 @@ def test_a_name_that_is_not_in_the_cache_is_refused(monkeypatch: pytest.MonkeyPa
     assert "a name is looked for in the local cache alone: fetch it first with python -c" in problem
 
 
+def test_limits_that_the_kernel_cannot_keep_are_refused_here_and_told_of_a_cluster(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("headrace.dataflow.checks.scorers.missing", lambda: "the kernel has no Landlock")
+    told = (
+        "g.yaml:9: nodes.scores.verifier.limits: they cannot be kept here: the kernel has no Landlock; set "
+        "limits: null to run it with all that this user may do, or run on Linux 5.13 or later"
+    )
+    assert problems("copy") == [told]
+    assert problems("copy", "ray_address=auto") == [f"warning: {told}"]
+    assert problems("copy", "scores.verifier.limits=null") == []
+
+
 def test_missing_packages_are_told_with_their_extras(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
     assert problems("{kind: datasets, path: someone/nothing}") == [

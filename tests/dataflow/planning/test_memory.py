@@ -132,7 +132,7 @@ def test_what_a_model_has_on_a_card_is_not_the_hosts_but_its_weights_are_loaded_
     width = placed.on_gpus["answers"]["weights"]
     assert placed.replicas["answers"] == {"process": 325 * MIB, "weights": width}
     assert placed.replicas["learn"] == {
-        **{"process": 325 * MIB, "weights": width},
+        **{"process": 325 * MIB, "weights": width, "snapshot": 7 * width},
         "ranks": 325 * MIB + width,
     }
     assert set(placed.on_gpus) == {"answers", "learn"}

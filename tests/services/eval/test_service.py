@@ -102,7 +102,7 @@ def raising(tmp_path: Path, body: str) -> EvalOptions:
     (tmp_path / "mine.py").write_text(f"def score(response, example):\n{body}")
     return EvalOptions(
         dataset=CopyData(letters=3),
-        verifier=PythonVerifier(function=f"{tmp_path}/mine.py:score"),
+        verifier=PythonVerifier(function=f"{tmp_path}/mine.py:score", limits=None),
         engine="fake",
         prompts=4,
     )

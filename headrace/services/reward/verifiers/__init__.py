@@ -31,8 +31,8 @@ def make(options: VerifierOptions) -> Verifier:
 
 
 def to_plain(options: VerifierOptions) -> dict[str, Any]:
-    """Options as a dict that travels to another process."""
-    return dataclasses.asdict(options)
+    """Options as a dict that travels to another process, but for the limits, which that has by then."""
+    return {name: value for name, value in dataclasses.asdict(options).items() if name != "limits"}
 
 
 def from_plain(plain: dict[str, Any]) -> VerifierOptions:
