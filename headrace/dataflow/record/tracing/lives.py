@@ -20,6 +20,8 @@ class Stage:
     name: str
     began: float
     ended: float
+    replica: str = ""
+    """That had the row; "": it waited."""
 
     @property
     def seconds(self) -> float:
@@ -73,7 +75,7 @@ def _back(
     end = visits[node].written
     while True:
         leased = min(max(put, visits[node].leased), end)
-        yield Stage(node, leased, end)
+        yield Stage(node, leased, end, visits[node].replica)
         before = [each for each in upstream[node] if each in visits and visits[each].made <= leased]
         last = max(before, key=lambda each: visits[each].written, default=None)
         ready = put if last is None else max(put, min(visits[last].written, leased))

@@ -51,7 +51,8 @@ def _life(life: Life, process: int, track: int, start: float) -> Iterator[Event]
     name = {"name": f"uid {life.row[1]}"}
     yield {"ph": "M", "name": "thread_name", "pid": process, "tid": track, "args": name}
     for stage in life.stages:
-        yield _slice(stage.name, stage.began, stage.ended, process, track, start)
+        made = _slice(stage.name, stage.began, stage.ended, process, track, start)
+        yield {**made, "args": {"replica": stage.replica}} if stage.replica else made
 
 
 def _slice(name: str, began: float, ended: float, process: int, track: int, start: float) -> Event:

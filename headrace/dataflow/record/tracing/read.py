@@ -23,8 +23,9 @@ RowKey = tuple[str, int]
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """A row at a node, Unix seconds."""
+    """A row at a replica, Unix seconds."""
 
+    replica: str
     leased: float
     made: float
     written: float
@@ -71,18 +72,18 @@ class Traces:
         return traces
 
     def _add(self, replica: str, lines: Iterable[bytes]) -> None:
-        node = replica.rpartition("/")[0]
         for line in self._parsed(lines):
             if "span" in line:
                 self.spans.append(Span(replica, line["span"], line["began"], line["ended"]))
             elif "put" in line:
                 self.puts.update(((line["table"], uid), line["at"]) for uid in line["put"])
             else:
-                visit = Visit(line["leased"], line["made"], line["written"])
+                visit = Visit(replica, line["leased"], line["made"], line["written"])
                 for uid in line["rows"]:
-                    self._visit((line["table"], uid), node, visit)
+                    self._visit((line["table"], uid), visit)
 
-    def _visit(self, row: RowKey, node: str, visit: Visit) -> None:
+    def _visit(self, row: RowKey, visit: Visit) -> None:
+        node = visit.replica.rpartition("/")[0]
         visits = self.visits.setdefault(row, {})
         if node not in visits or visits[node].written < visit.written:
             visits[node] = visit

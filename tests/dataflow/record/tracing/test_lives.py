@@ -13,7 +13,7 @@ ROW = ("prompts", 7)
 def traces(put: float | None = 0.0, **visits: tuple[float, float, float]) -> Traces:
     return Traces(
         puts={} if put is None else {ROW: put},
-        visits={ROW: {node: Visit(*times) for node, times in visits.items()}},
+        visits={ROW: {node: Visit(f"{node}/1", *times) for node, times in visits.items()}},
     )
 
 
@@ -33,6 +33,7 @@ def test_a_life_is_its_stages_one_after_another_and_they_sum_to_its_length() -> 
         ("learn", 6.0, 8.0),
     ]
     (life,) = lives(found, ["learn"], UPSTREAM)
+    assert [stage.replica for stage in life.stages] == ["", "answers/1", "", "scores/1", "", "learn/1"]
     assert life.seconds == sum(stage.seconds for stage in life.stages) == 8.0
 
 

@@ -18,12 +18,12 @@ def test_a_row_is_found_in_the_last_whole_lines_of_each_file(tmp_path: Path) -> 
     (tmp_path / "trace" / "scores-1.jsonl").write_text(line(4242, 3.0) + line(14242, 4.0) + line(8, 5.0))
     found = Traces.near_end(tmp_path, 4242)
     assert found.visits[("prompts", 4242)] == {
-        "answers": Visit(2.0, 3.0, 4.0),
-        "scores": Visit(3.0, 4.0, 5.0),
+        "answers": Visit("answers/0", 2.0, 3.0, 4.0),
+        "scores": Visit("scores/1", 3.0, 4.0, 5.0),
     }
     assert found.torn == 0
     short = Traces.near_end(tmp_path, 4242, tail_bytes=len(line(4242, 2.0)) + 5)
-    assert short.visits == {("prompts", 4242): {"answers": Visit(2.0, 3.0, 4.0)}}
+    assert short.visits == {("prompts", 4242): {"answers": Visit("answers/0", 2.0, 3.0, 4.0)}}
     assert short.torn == 0
 
 

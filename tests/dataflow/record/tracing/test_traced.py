@@ -52,9 +52,9 @@ def test_the_newest_visit_of_a_row_counts_and_torn_lines_are_counted(run: RunDir
     found = Traces.read(run.path)
     assert found.visits == {
         ("prompts", 1): {
-            "answers": Visit(11.0, 12.0, 12.0),
-            "scores": Visit(13.0, 14.0, 14.0),
-            "learn": Visit(16.0, 18.0, 18.0),
+            "answers": Visit("answers/0", 11.0, 12.0, 12.0),
+            "scores": Visit("scores/0", 13.0, 14.0, 14.0),
+            "learn": Visit("learn/0", 16.0, 18.0, 18.0),
         }
     }
     assert found.puts == {("prompts", 1): 10.0, ("prompts", 2): 10.0}
