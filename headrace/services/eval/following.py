@@ -61,8 +61,11 @@ class Following:
         return await self._taken.get()
 
     async def read(self, taken: Publication) -> Mapping[str, Any]:
-        """Views of its bytes, by Hugging Face name. Raises WeightsError where others were published."""
-        return await asyncio.to_thread(self._kept.read, taken.policy, taken.version, taken.checksum)
+        """Verified, by Hugging Face name, for a model to hold where it lies. Raises WeightsError where other
+        bytes were published."""
+        version = await asyncio.to_thread(self._kept.take, taken.policy, taken.version, taken.checksum)
+        await asyncio.to_thread(version.verify)
+        return version
 
     def drop(self, taken: Publication) -> None:
         self._kept.drop(taken.policy, taken.version)

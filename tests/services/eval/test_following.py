@@ -5,11 +5,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
 import torch
 
-from headrace.services.errors import WeightsGone
+from headrace.services.errors import WeightsError, WeightsGone
 from headrace.services.eval.due import Due
 from headrace.services.eval.following import Following
+from headrace.services.faults import damage
+from headrace.services.models.in_place import replace_weights
 from headrace.services.weights import WeightStore
 from headrace.transferqueue import Client, TableSpec, Task
 from tests.services.bench import NUMBERS, context, queue
@@ -73,6 +76,31 @@ async def test_what_was_taken_stays_though_its_file_goes(tmp_path: Path) -> None
         versions.drop(first)
         kept = tmp_path / "kept" / "actor"
         assert [path.name for path in kept.iterdir()] == ["00000002.safetensors"]
+
+
+async def test_a_model_holds_what_is_scored_where_it_was_kept_though_that_is_dropped(tmp_path: Path) -> None:
+    model = torch.nn.Module()
+    model.register_parameter("w", torch.nn.Parameter(torch.zeros(16)))
+    async with following(tmp_path, WeightStore(tmp_path / "weights")) as (versions, _, publish):
+        await publish(0, {"w": torch.full((16,), 7.0)})
+        taken = await versions.next()
+        kept = await versions.read(taken)
+        replace_weights(model, kept)
+        assert model.state_dict()["w"].data_ptr() == kept["w"].data_ptr()
+        versions.drop(taken)
+        del kept
+        for version in range(1, 6):
+            await publish(version)
+        assert model.state_dict()["w"].tolist() == [7.0] * 16
+
+
+async def test_what_was_kept_and_is_not_what_was_published_is_refused_as_it_is_read(tmp_path: Path) -> None:
+    async with following(tmp_path, WeightStore(tmp_path / "weights")) as (versions, _, publish):
+        await publish(0)
+        taken = await versions.next()
+        damage(tmp_path / "kept" / "actor" / "00000000.safetensors")
+        with pytest.raises(WeightsError, match="was published"):
+            await versions.read(taken)
 
 
 async def test_a_version_that_is_gone_is_said_and_the_next_stands_in_for_it(tmp_path: Path) -> None:

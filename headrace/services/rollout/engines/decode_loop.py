@@ -86,6 +86,8 @@ class DecodeLoop:
         self._over_new_weights = over_new_weights
         self._orders: deque[Callable[[], None]] = deque()
         self._loads: deque[_Load] = deque()
+        self._loaded: list[asyncio.Future[None]] = []
+        """Whom to tell of weights that are in: these are the decoder's alone from there on."""
         self._tickets: set[Ticket] = set()
         self._wake = asyncio.Event()
         self._interrupt = threading.Event()
@@ -180,39 +182,37 @@ class DecodeLoop:
         while self._dead is None:
             self._wake.clear()
             try:
-                finished, loaded = await loop.run_in_executor(self._thread, self._turn)
+                finished = await loop.run_in_executor(self._thread, self._turn)
             except Exception as error:
                 self._die(EngineDied(f"decoding failed: {type(error).__name__}: {error}"), error)
                 return
-            self._deliver(finished, loaded)
+            self._deliver(finished)
             if not (self._decoder.running or self._decoder.waiting or self._loads):
                 await self._wake.wait()
 
-    def _turn(self) -> tuple[list[Finished], list[asyncio.Future[None]]]:
+    def _turn(self) -> list[Finished]:
         """In the worker thread: carries out orders and loads, then decodes until something finishes."""
         began = time.perf_counter()
         self._interrupt.clear()
         while self._orders:
             self._orders.popleft()()
-        loaded = self._load_waiting()
-        stop = self._interrupt.is_set if not loaded else (lambda: True)
+        self._load_waiting()
+        stop = self._interrupt.is_set if not self._loaded else (lambda: True)
         finished = self._decoder.run(stop, start=not self._loads)
         self._busy_s += time.perf_counter() - began
-        return finished, loaded
+        return finished
 
-    def _load_waiting(self) -> list[asyncio.Future[None]]:
-        """Loads what may be loaded now; a load that fails stays first in line, to be told of it. Whom to tell
-        of the others: their weights are the decoder's alone from here on."""
-        loaded: list[asyncio.Future[None]] = []
+    def _load_waiting(self) -> None:
+        """Loads what may be loaded now; a load that fails stays first in line, to be told of it."""
         while self._loads and (self._over_new_weights != "finish" or not self._decoder.running):
             load = self._loads[0]
             if self._over_new_weights in ("abort_keep", "abort_restart"):
                 self._decoder.interrupt(keep=self._over_new_weights == "abort_keep")
             self._decoder.use_weights(load.version, load.weights)
-            loaded.append(self._loads.popleft().done)
-        return loaded
+            self._loaded.append(self._loads.popleft().done)
 
-    def _deliver(self, finished: Sequence[Finished], loaded: Sequence[asyncio.Future[None]]) -> None:
+    def _deliver(self, finished: Sequence[Finished]) -> None:
+        loaded, self._loaded = self._loaded, []
         for done in loaded:
             if not done.done():
                 done.set_result(None)
@@ -230,6 +230,6 @@ class DecodeLoop:
         self._wake.set()
         for ticket in self._tickets:
             ticket.fail(death)
-        for load in self._loads:
-            if not load.done.done():
-                load.done.set_exception(death)
+        for done in (*self._loaded, *(load.done for load in tuple(self._loads))):
+            if not done.done():
+                done.set_exception(death)

@@ -267,6 +267,20 @@ async def test_an_engine_whose_version_is_not_what_was_published_dies_and_serves
     assert engine.version == 0
 
 
+async def test_a_load_that_went_well_hears_of_the_death_by_the_one_behind_it(
+    llama: LlamaForCausalLM, tmp_path: Path
+) -> None:
+    """Both wait as the engine turns, and the second is not what was published."""
+    store, engine = WeightStore(tmp_path), TorchEngine(llama, SAMPLING)
+    first, second = (published(store, version, other_weights(llama)) for version in (1, 2))
+    damage(store.folder("actor").path(2))
+    async with asyncio.timeout(60):
+        found = await asyncio.gather(engine.load(1, first), engine.load(2, second), return_exceptions=True)
+    assert [type(error) for error in found] == [EngineDied, EngineDied]
+    await engine.close()
+    assert engine.version == 1
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
