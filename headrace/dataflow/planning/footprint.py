@@ -11,6 +11,7 @@ from typing import Final
 from headrace.dataflow.language.spec import NodeOptions, NodeSpec
 from headrace.dataflow.planning.arithmetic import StepPlan
 from headrace.dataflow.planning.lengths import data_tokens
+from headrace.services.eval.following import WAITING
 from headrace.services.kinds import kind_of
 from headrace.services.models.base import ModelSize
 from headrace.services.options import (
@@ -107,6 +108,20 @@ def holds_a_version(options: NodeOptions) -> bool:
             return False
 
 
+def version_size(policy: PolicyOptions, size: ModelSize) -> int:
+    """Bytes of a version as its trainer publishes it: of a policy with adapters, of those alone."""
+    return _trained(policy, size) * BYTES[policy.precision]
+
+
+def kept_aside(options: NodeOptions, steps: int) -> int:
+    """Versions that an eval keeps of a trained policy, at most: those that wait, one that is to join them,
+    and one that is loaded."""
+    if not isinstance(options, EvalOptions):
+        return 0
+    due = len(range(0, steps, options.every)) + 1
+    return min(WAITING + 2, due)
+
+
 def on_gpu(options: NodeOptions, parts: Parts) -> Parts:
     """What of a model's parts lies on the card that it runs on; its weights are in the host's memory too, as
     they are loaded or gathered. None of it for vLLM, which takes its share of a card whatever it needs."""
@@ -148,7 +163,7 @@ def model_parts(
 def _training(options: TrainerOptions, policy: PolicyOptions, size: ModelSize, load: Load) -> dict[str, int]:
     """Beside the weights. Those in bfloat16 are trained as float32 copies, and so are their gradients."""
     width, precise = BYTES[policy.precision], max(BYTES[policy.precision], BYTES["float32"])
-    trained = size.parameters if policy.lora is None else _adapted(size, policy.lora)
+    trained = _trained(policy, size)
     layers = 1 if policy.gradient_checkpointing else size.layers
     activations = _passing(size, options.micro_batch_tokens, load, width, layers)
     if policy.gradient_checkpointing:
@@ -166,6 +181,11 @@ def _training(options: TrainerOptions, policy: PolicyOptions, size: ModelSize, l
             "activations": activations,
         }
     )
+
+
+def _trained(policy: PolicyOptions, size: ModelSize) -> int:
+    """Numbers that its trainer changes, and publishes."""
+    return size.parameters if policy.lora is None else _adapted(size, policy.lora)
 
 
 def _adapted(size: ModelSize, lora: LoraOptions) -> int:

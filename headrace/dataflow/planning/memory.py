@@ -11,7 +11,6 @@ from typing import Any
 from headrace.dataflow.language.spec import GraphSpec
 from headrace.dataflow.planning.arithmetic import step_plan
 from headrace.dataflow.planning.footprint import (
-    BYTES,
     MIB,
     MODEL_PROCESS,
     VLLM_PROCESS,
@@ -19,10 +18,12 @@ from headrace.dataflow.planning.footprint import (
     Parts,
     footprint,
     holds_a_version,
+    kept_aside,
     on_gpu,
     ranks,
     runs_model,
     runs_vllm,
+    version_size,
 )
 from headrace.dataflow.planning.lengths import prompt_tokens
 from headrace.dataflow.planning.precision import settled
@@ -71,12 +72,12 @@ class Memory:
     """Of each card of a replica of each service that has some: bytes by the same names. vLLM's, which takes
     `gpu_memory_utilization` of a card, are left out."""
     beside: Mapping[str, int]
-    """Bytes of `launcher`, `queue`, `ray` and `libraries`; in shared memory of `weights of <policy>` and
-    `rows of <table>`."""
+    """Bytes of `launcher`, `queue`, `ray` and `libraries`; in shared memory of `weights of <policy>`, those
+    that evals keep among them, and `rows of <table>`."""
     total_bytes: int
     shared_bytes: int
-    """At most in shared memory, of the total: the above, and the `weights` of replicas that read them there,
-    each of which may be late to leave a version."""
+    """At most in shared memory, of the total: the above, and a version for each replica that reads it there
+    and may be late to leave it."""
     prompt_tokens: Mapping[str, int]
     """By table the length of prompts that was reckoned with."""
     unknown_models: tuple[str, ...]
@@ -126,7 +127,11 @@ def memory(spec: GraphSpec) -> Memory:
         total_bytes=sum(sum(parts.values()) * copies[name] for name, parts in replicas.items())
         + sum(beside.values()),
         shared_bytes=sum(shared.values())
-        + sum(replicas[name].get("weights", 0) * copies[name] for name in running if _holds(spec, name)),
+        + sum(
+            _version(spec, policy_of(spec, name), sizes) * copies[name]
+            for name in running
+            if _holds(spec, name)
+        ),
         prompt_tokens={table: load.prompt_tokens for table, load in loads.items()},
         unknown_models=tuple(
             sorted({spec.policies[policy].model for policy in used if sizes[policy] is None})
@@ -164,6 +169,11 @@ def _holds(spec: GraphSpec, name: str) -> bool:
     return holds_a_version(spec.nodes[name].options) and trainer_of(spec, policy_of(spec, name)) is not None
 
 
+def _version(spec: GraphSpec, policy: str, sizes: Mapping[str, ModelSize | None]) -> int:
+    found = sizes[policy]
+    return 0 if found is None else version_size(spec.policies[policy], found)
+
+
 def _has_verifier_process(options: Any) -> bool:
     return isinstance(getattr(options, "verifier", None), PythonVerifier | ReasoningGymVerifier)
 
@@ -198,14 +208,15 @@ def _beside(spec: GraphSpec) -> dict[str, int]:
 def _shared(
     spec: GraphSpec, sizes: Mapping[str, ModelSize | None], loads: Mapping[str, Load]
 ) -> dict[str, int]:
-    """What is in shared memory: published weights, one version more while it is written; rows, unless they
-    are on disk."""
+    """What is in shared memory: published weights, one version more while it is written, and those that evals
+    keep; rows, unless they are on disk."""
     shared: dict[str, int] = {}
-    for policy, options in spec.policies.items():
-        found = sizes[policy]
-        if found is not None and trainer_of(spec, policy) is not None:
-            version = found.parameters * BYTES[options.precision]
-            shared[f"weights of {policy}"] = (KEPT_VERSIONS + 1) * version
+    for policy in spec.policies:
+        trainer = trainer_of(spec, policy)
+        if sizes[policy] is not None and trainer is not None:
+            readers = [node for name, node in services(spec).items() if policy_of(spec, name) == policy]
+            aside = sum(kept_aside(node.options, spec.steps_of(trainer)) for node in readers)
+            shared[f"weights of {policy}"] = (KEPT_VERSIONS + 1 + aside) * _version(spec, policy, sizes)
     for table, load in loads.items():
         cells = 0 if spec.queue.durable else sum(_cell(c, load) for c in held_columns(spec, table))
         shared[f"rows of {table}"] = load.batch.max_rows * (ROW_BYTES + cells)

@@ -13,13 +13,17 @@ NUMBERS = 526_592
 """Parameters of tiny-copier."""
 
 
-def graph(*, runtime: str = "ray", **policy: Any) -> GraphSpec:
+def graph(*, runtime: str = "ray", every: int | None = None, **policy: Any) -> GraphSpec:
+    """`every`: of an eval; None: the graph has none."""
     built = Graph("copy", steps=10, runtime=runtime)
     actor = built.policy("actor", model="tiny-copier", **policy)
     prompts = built.source("prompts", dataset={"kind": "copy", "letters": 3}, samples_per_prompt=4)
     answers = built.rollout(prompts, policy=actor, max_new_tokens=5, replicas=2)
     scores = built.reward(answers, verifier={"kind": "python", "function": "a.b:score"})
     built.trainer(actor, inputs=[answers, scores], algorithm="grpo", prompts_per_step=8)
+    if every is not None:
+        data = {"kind": "copy", "letters": 3}
+        built.eval(actor, dataset=data, verifier={"kind": "python", "function": "a.b:score"}, every=every)
     return built.spec()
 
 
@@ -117,6 +121,23 @@ def test_a_version_for_each_replica_that_reads_it_in_place_may_be_in_shared_memo
         node = spec.nodes["answers"]
         changed = replace(node, options=replace(node.options, **change))
         assert memory(replace(spec, nodes={**spec.nodes, "answers": changed})).shared_bytes == beside
+
+
+def test_of_a_policy_with_adapters_those_alone_are_in_shared_memory() -> None:
+    """Three versions of them, and one for each of two rollouts."""
+    found = memory(graph(lora={"rank": 4}))
+    adapters = 2 * 4 * (8 * 128 + 3 * (128 + 512)) * 4
+    assert found.beside["weights of actor"] == 3 * adapters
+    assert found.shared_bytes == 5 * adapters + found.beside["rows of prompts"]
+
+
+def test_the_versions_that_an_eval_keeps_aside_are_in_shared_memory_too() -> None:
+    """Of 10 steps: 0, 2, ... are more than the four that it keeps at most, 0 and 10 are two."""
+    for every, kept in ((2, 4), (10, 2)):
+        found = memory(graph(every=every))
+        assert found.beside["weights of actor"] == (3 + kept) * NUMBERS * 4
+        in_place = 2 + 1
+        assert found.shared_bytes == (3 + kept + in_place) * NUMBERS * 4 + found.beside["rows of prompts"]
 
 
 def test_what_a_model_has_on_a_card_is_not_the_hosts_but_its_weights_are_loaded_there() -> None:
