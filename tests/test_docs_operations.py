@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from headrace.dataflow.cli import app
 from headrace.dataflow.control.door import Door
 from headrace.dataflow.record.rundir import read_jsonl
-from tests.end_to_end.runs import ended, started, until
+from tests.end_to_end.runs import ended, started, steps, until_recorded
 
 TEXT = (Path(__file__).parent.parent / "docs" / "operations.md").read_text()
 LAUNCHES = ("run", "resume")
@@ -55,9 +55,9 @@ def test_the_walk_through_a_run_can_be_walked(tmp_path: Path, monkeypatch: pytes
         for words in commands(walk):
             is_live = latest.exists() and Door.is_of_live(latest)
             if words[0] in LAUNCHES and not is_live:
-                process = stack.enter_context(started(*words[1:]))
-                until(process, lambda line: line.startswith("step "))
-                launched.append(process)
+                before = len(steps(latest))
+                launched.append(stack.enter_context(started(*words[1:])))
+                until_recorded(launched[-1], lambda before=before: len(steps(latest)) > before)
                 continue
             result = CliRunner().invoke(app, words)
             assert result.exit_code in ((0, 1) if words[0] == "doctor" else (0,)), (words, result.exception)
