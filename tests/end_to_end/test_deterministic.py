@@ -5,9 +5,11 @@ import signal
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from headrace.dataflow.cli import app
 from headrace.dataflow.language.shipped import shipped
-from tests.end_to_end.runs import queue_pid, replica_pid, started, until
+from tests.end_to_end.runs import ended, headrace, queue_pid, replica_pid, started, until
 from tests.end_to_end.two_policies import ran
 
 SMALL = (
@@ -55,3 +57,34 @@ def test_a_service_that_is_killed_changes_no_bit(tmp_path: Path, undisturbed: by
         _, err = process.communicate(timeout=600)
     assert process.returncode == 0, err
     assert weights(directory, STEPS) == undisturbed
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("staleness", [0, 1])
+def test_scaling_1_3_1_in_a_run_changes_neither_result_nor_bound(tmp_path: Path, staleness: int) -> None:
+    """Replicas come and go while the run stands, so that it cannot end meanwhile."""
+    steady, scaled, file = tmp_path / "steady", tmp_path / "scaled", tmp_path / "copy.yaml"
+    file.write_text(shipped()["grpo_copy_cpu"].read_text())
+    settings = [*SMALL, "steps=40", f"staleness={staleness}", f"deterministic={str(not staleness).lower()}"]
+
+    def ask(*words: str) -> None:
+        result = CliRunner().invoke(app, [*words, "--run", str(scaled)])
+        assert result.exit_code == 0, (words, result.exception)
+
+    with started(str(file), *settings, directory=scaled) as process:
+        for step, replicas in ((3, 3), (9, 1)):
+            until(process, lambda line, step=step: line.startswith(f"step {step}/"))
+            ask("pause")
+            ask("scale", f"answers={replicas}")
+            ask("resume")
+        run = ended(process, scaled)
+    assert run.code == 0, run.err
+    figures = run.summary
+    assert (figures["staleness_violations"], figures["samples_lost"], figures["samples_duplicated"]) == (
+        0,
+        0,
+        0,
+    )
+    if staleness == 0:
+        assert headrace(str(file), *settings, directory=steady).code == 0
+        assert weights(scaled, 40) == weights(steady, 40)
