@@ -3,7 +3,7 @@
 import json
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -114,28 +114,50 @@ def until_says(page: Any, selector: str, text: str) -> None:
     playwright.expect(page.locator(selector)).to_contain_text(text, timeout=PATIENCE_MS)
 
 
-def figures(page: Any) -> dict[str, str]:
-    entries = page.locator("#node-figures > div").all()
-    return {each.locator("dt").inner_text(): each.locator("dd").inner_text() for each in entries}
+def shown(page: Any, nodes: Iterable[str]) -> dict[str, Any]:
+    """The page's figures, in the words of `told`."""
+    tasks, replicas = {}, []
+    for node in nodes:
+        page.locator(f'[data-node="{node}"]').click()
+        until_says(page, "#node-title", node)
+        entries = page.locator("#node-figures > div").all()
+        figures = {each.locator("dt").inner_text(): each.locator("dd").inner_text() for each in entries}
+        tasks[node] = [figures[name] for name in ("rows ready", "held", "waiting")]
+        replicas += page.locator("#replicas b").all_inner_texts()
+    rows = page.locator("#staleness tbody tr").all()
+    trained = {row.locator("th").inner_text(): row.locator(".number").first.inner_text() for row in rows}
+    return {
+        "steps": page.locator("#steps span").all_inner_texts(),
+        "tasks": tasks,
+        "replicas": replicas,
+        "trained": {staleness: count.split()[0] for staleness, count in trained.items() if count[0] != "0"},
+    }
+
+
+def told(run: Run) -> dict[str, Any]:
+    """What `headrace ps` says."""
+    found = json.loads(run.asked("ps", "--json"))
+    table, actor = found["tables"]["prompts"], found["steps"]["actor"]
+    tasks = {
+        node: [str(t[key]) for key in ("ready", "leased", "waiting")] for node, t in table["tasks"].items()
+    }
+    names = [each["replica"] for each in found["replicas"]]
+    return {
+        "steps": [f"actor: step {actor['done']} of {actor['of']}"],
+        "tasks": tasks,
+        "replicas": [name for node in tasks for name in names if name.startswith(f"{node}/")],
+        "trained": {staleness: str(count) for staleness, count in table["staleness_trained"].items()},
+    }
 
 
 @pytest.mark.usefixtures("stands")
 def test_a_run_that_stands_is_shown_as_ps_says_it(run: Run, page: Any, seen: Seen) -> None:
-    told = json.loads(run.asked("ps", "--json"))
-    done, of = told["steps"]["actor"]["done"], told["steps"]["actor"]["of"]
-    until_says(page, "#steps", f"actor: step {done} of {of}")
-    for node, task in told["tables"]["prompts"]["tasks"].items():
-        page.locator(f'[data-node="{node}"]').click()
-        until_says(page, "#node-title", node)
-        shown = figures(page)
-        assert shown["rows ready"] == str(task["ready"])
-        assert (shown["held"], shown["waiting"]) == (str(task["leased"]), str(task["waiting"]))
-        replicas = [each["replica"] for each in told["replicas"] if each["replica"].startswith(f"{node}/")]
-        assert page.locator("#replicas b").all_inner_texts() == replicas
-    trained = told["tables"]["prompts"]["staleness_trained"]
-    rows = page.locator("#staleness tbody tr").all()
-    counts = {row.locator("th").inner_text(): row.locator(".number").first.inner_text() for row in rows}
-    assert {s: counts[s].split()[0] for s in trained} == {s: str(n) for s, n in trained.items()}
+    """Once all that was under way has come to its end."""
+    said = told(run)
+    while shown(page, said["tasks"]) != said:
+        page.wait_for_timeout(500)
+        said = told(run)
+    assert sorted(said["tasks"]) == ["answers", "learn", "scores"]
     assert (seen.hosts, seen.complaints) == ({run.door.url.removeprefix("http://")}, [])
 
 
