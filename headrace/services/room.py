@@ -9,7 +9,6 @@ travels.
 """
 
 import asyncio
-import errno
 import shutil
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from headrace.services.errors import NoRoom
 from headrace.services.pulse import Pulse
+from headrace.transferqueue.room import is_full
 
 if TYPE_CHECKING:
     from headrace.services.base import Report
@@ -24,18 +24,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 LOOK_EVERY_S = 5.0
-FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
-SAID = ("No space left on device", "Disk quota exceeded")
-"""What errors say that have no number, such as those of safetensors."""
-
-
-def is_full(error: BaseException | None) -> bool:
-    """Whether an error, or one that it came from, is that of a full disk."""
-    while error is not None:
-        if (isinstance(error, OSError) and error.errno in FULL) or any(each in str(error) for each in SAID):
-            return True
-        error = error.__cause__ or error.__context__
-    return False
 
 
 def size_of(folder: Path) -> int:

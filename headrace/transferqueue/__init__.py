@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     )
     from headrace.transferqueue.rows import Lease, Rows
     from headrace.transferqueue.state.records import Publication
-    from headrace.transferqueue.stats import Stats, TableStats, TaskStats, Waited
+    from headrace.transferqueue.stats import Shortage, Stats, TableStats, TaskStats, Waited
     from headrace.transferqueue.storage import StorageUnit
 
 __all__ = [
@@ -64,6 +64,7 @@ __all__ = [
     "SamplerKind",
     "Sampling",
     "SchemaError",
+    "Shortage",
     "Stats",
     "StepRefused",
     "StorageUnit",
@@ -86,6 +87,7 @@ _HOMES = {
     "Client": "client",
     "Controller": "controller",
     "Lease": "rows",
+    "Shortage": "stats",
     "Publication": "state.records",
     "Rows": "rows",
     "Stats": "stats",

@@ -19,11 +19,12 @@ from headrace.transferqueue.link.connection import Connection
 from headrace.transferqueue.link.wire import pack, pack_ints, pack_uids, read_ints, unpack_ints
 from headrace.transferqueue.payload.gather import gather
 from headrace.transferqueue.payload.writing import SegmentWriter
+from headrace.transferqueue.placing import Placing
 from headrace.transferqueue.reading import BlockReader
-from headrace.transferqueue.rows import Lease, Rows, carried
+from headrace.transferqueue.rows import Lease, Rows, carried, handing_back
 from headrace.transferqueue.schema import TableSpec
 from headrace.transferqueue.state.records import Publication
-from headrace.transferqueue.stats import Stats, Waited
+from headrace.transferqueue.stats import Shortage, Stats, Waited
 from headrace.transferqueue.summary import summary
 
 Uids = Sequence[int] | np.ndarray
@@ -45,7 +46,7 @@ class Client:
         self._specs: dict[str, TableSpec] = {}
         self._held: dict[int, tuple[str, set[int]]] = {}
         self._connection: Connection
-        self._writer: SegmentWriter
+        self._writer: Placing
         self._reader: BlockReader
 
     @classmethod
@@ -83,7 +84,8 @@ class Client:
         identity = client._connection.identity.hex()
         durable = hello["durable"]
         options = {"checksums": durable, "sync": hello["sync"], "reuse": not durable and not node}
-        client._writer = SegmentWriter(directory, identity, **options, fault=fault)
+        writer = SegmentWriter(directory, identity, **options, fault=fault)
+        client._writer = Placing(writer, client._connection, directory, waits=durable)
         client._reader = BlockReader(
             node, directory, client._connection, context=context, keys=keys, watched=not durable
         )
@@ -291,6 +293,12 @@ class Client:
     async def stats(self) -> Stats:
         return Stats.from_wire(await self._connection.request("stats", {}))
 
+    async def shortages(self, known: int, *, timeout_s: float) -> tuple[int, list[Shortage]]:
+        """Who has no room on disk, once it is otherwise than at the serial `known` (-1: as it is now); with
+        its serial. WaitTimeout where it stays so."""
+        answer = await self._connection.request("shortages", {"known": known, "timeout_s": timeout_s})
+        return answer["serial"], [Shortage(**each) for each in answer["short"]]
+
     async def waits(self) -> list[Waited]:
         """What the clients of the queue wait for."""
         return [Waited(**each) for each in (await self._connection.request("waits", {}))["waits"]]
@@ -301,10 +309,8 @@ class Client:
         if self._connection.closed:
             return
         try:
-            for lease, (table, _) in list(self._held.items()):
-                await self._connection.request(
-                    "release", _handing_back(table, lease, f"{self.holder} closed")
-                )
+            for lease, (table, _) in self._held.items():
+                self._connection.post("release", handing_back(table, lease, f"{self.holder} closed"))
             await self._connection.request("goodbye", {})
         except QueueError:
             pass
@@ -323,7 +329,7 @@ class Client:
     async def _write(
         self, batch: pa.RecordBatch, fields: Mapping[str, Any], *, known_same: bool
     ) -> dict[str, Any]:
-        place = self._writer.append(batch)
+        place = await self._writer.place(batch)
         where = {name: getattr(place, name) for name in ("segment", "offset", "length", "checksum")}
         try:
             answer = await self._connection.request("put", {**fields, **where, "known_same": known_same})
@@ -389,9 +395,5 @@ class Client:
 
     def _hand_back(self, body: Mapping[str, Any]) -> None:
         self._held.pop(body["lease"], None)
-        back = _handing_back(body["table"], body["lease"], "the asker was cancelled")
+        back = handing_back(body["table"], body["lease"], "the asker was cancelled")
         self._connection.post("release", back)
-
-
-def _handing_back(table: str, lease: int, reason: str) -> dict[str, Any]:
-    return {"table": table, "lease": lease, "uids": None, "reason": reason, "failed": False, "carry": []}

@@ -3,12 +3,15 @@
 All waiting happens here, on the server's side, each wait with its deadline; one timer stands at the next
 deadline and nothing is polled. Bytes that are no message are counted and cost nothing else. With
 `durability="disk"` replies go out once the transaction that holds their operations is committed; what
-arrives together is committed together.
+arrives together is committed together. Where the disk is full it shortages, see `server/standstill.py`, and
+tries again: nothing that it answered is lost.
 """
 
 import asyncio
+import errno
 import logging
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
@@ -18,18 +21,22 @@ import zmq
 
 from headrace.transferqueue.disk.chronicle import Chronicle, Recovered
 from headrace.transferqueue.disk.journal import Fsync
-from headrace.transferqueue.errors import QueueError, Refused, WireError
+from headrace.transferqueue.errors import JournalFull, QueueError, Refused, WireError
 from headrace.transferqueue.link.addresses import newest_address, require_local, write_address
 from headrace.transferqueue.link.keys import make_keys, server_options
 from headrace.transferqueue.link.lines import bind, open_socket
 from headrace.transferqueue.link.port import Port, monitor
-from headrace.transferqueue.link.wire import MAX_MESSAGE_BYTES, read_request, write_reply
+from headrace.transferqueue.link.wire import MAX_MESSAGE_BYTES, Request, read_request, write_reply
 from headrace.transferqueue.payload.custody import Custody
 from headrace.transferqueue.payload.custody import archive as keep_segment
 from headrace.transferqueue.payload.spares import Spares
+from headrace.transferqueue.room import LOOK_EVERY_S
 from headrace.transferqueue.server.hub import Hub, Terms
 from headrace.transferqueue.server.operations import OPERATIONS
+from headrace.transferqueue.server.shortages import CHANGED, ITSELF
+from headrace.transferqueue.server.standstill import Standstill
 from headrace.transferqueue.state.staleness import INFINITE
+from headrace.transferqueue.stats import Shortage
 
 Durability = Literal["memory", "disk"]
 _LINGER_MS = 500
@@ -96,6 +103,8 @@ class Controller:
         self._timer: asyncio.TimerHandle | None = None
         self._turn: asyncio.Handle | None = None
         self._outbox: list[list[bytes]] = []
+        self._standstill: Standstill | None = None
+        self._is_full = False
         self._made_directory = False
         self._clock_s = 0.0
         self._loop: asyncio.AbstractEventLoop
@@ -134,9 +143,10 @@ class Controller:
             reaches=self._reaches,
         )
         try:
-            if self._durable:
-                self._recover()
+            full = self._recover() if self._durable else None
             self._bind()
+            if full is not None:
+                self._stand_still(full)
         except BaseException:
             self._close_chronicle()
             if self._made_directory:
@@ -157,14 +167,31 @@ class Controller:
             await self._port.unbind(self.address)
         self._stop(None)
 
-    def _recover(self) -> None:
-        self._chronicle = Chronicle(self._directory, fsync=self._fsync, archive=self._archive)
+    def fill(self, full: bool) -> None:
+        """A drill: the journal finds no room from now on, or finds it again."""
+        self._is_full = full
+
+    def _before_writing(self) -> None:
+        if self._is_full:
+            raise OSError(errno.ENOSPC, "a full disk was asked for")
+
+    def _recover(self) -> JournalFull | None:
+        """Why what was recovered cannot be kept yet; None: it is."""
+        self._chronicle = Chronicle(
+            self._directory, fsync=self._fsync, archive=self._archive, before_writing=self._before_writing
+        )
         self.recovered = self._chronicle.recover(self._hub)
+        full = None
+        try:
+            self._chronicle.commit(self._hub)
+        except JournalFull as error:
+            full = error
         self._hub.custody.sweep()
         self._clock_s = self.recovered.now - self._loop.time()
         self.address = newest_address(self._directory, self.address)
         for table, rows in self.recovered.dropped.items():
             _log.warning("table %s: the cells of rows %s were torn or lost; they are dropped", table, rows)
+        return full
 
     def _bind(self) -> None:
         options = {} if self._keys is None else server_options(self._keys)
@@ -180,8 +207,11 @@ class Controller:
         """Ends serving, with nothing acknowledged that is not kept."""
         if self._timer is not None:
             self._timer.cancel()
-        if self._turn is not None and error is None:
-            self._end_turn()
+        if self._turn is not None:
+            if error is None and self._standstill is None:
+                self._end_turn()
+            else:
+                self._turn.cancel()
         if self._port is not None:
             self._port.close(linger_ms=_LINGER_MS)
             self._port = None
@@ -218,18 +248,36 @@ class Controller:
             self._hub.malformed += 1
             _log.debug("refused a message: %s", error)
             return
-        self._hub.handle(frames[0], request, self._now())
-        self._after_event()
+        if self._standstill is None:
+            self._hub.handle(frames[0], request, self._now())
+            self._after_event()
+        elif (answer := self._while_full(self._standstill, frames[0], request)) is not None:
+            self._send([frames[0], answer])
+
+    def _while_full(self, standstill: Standstill, client: bytes, request: Request) -> bytes | None:
+        """What a client is told at once; None: it hears of the hub, or waits."""
+        waits = standstill.park(client, request)
+        answer = standstill.answer(client, request, known=client in self._hub.sessions)
+        if answer is None and not waits:
+            self._hub.handle(client, request, standstill.since_s)
+        return answer
 
     def _on_refusal(self, frames: list[bytes]) -> None:
         """Somebody at the door spoke no ZeroMQ or had no key."""
         self._hub.malformed += 1
 
     def _deliver(self, client: bytes, reply: bytes) -> None:
-        if self._chronicle is not None:
+        if self._standstill is not None:
+            if not self._standstill.withhold([client, reply]):
+                self._send([client, reply])
+        elif self._chronicle is not None:
             self._outbox.append([client, reply])
-        elif self._port is not None:
-            self._port.send([client, reply])
+        else:
+            self._send([client, reply])
+
+    def _send(self, frames: list[bytes]) -> None:
+        if self._port is not None:
+            self._port.send(frames)
 
     def _reaches(self, client: bytes) -> bool:
         """Whether a client's line is up; what it gets answers no request, and it lets it be."""
@@ -250,17 +298,59 @@ class Controller:
         self._fault("commit begun")
         try:
             self._chronicle.commit(self._hub)
+        except JournalFull as full:
+            self._stand_still(full)
+            return
         except QueueError as error:
             _log.critical("%s", error)
             self._stop(error)
             return
         self._fault("committed")
+        standstill, self._standstill = self._standstill, None
         replies, self._outbox = self._outbox, []
-        for frames in replies:
-            if self._port is not None:
-                self._port.send(frames)
+        for frames in (*(standstill.withheld() if standstill else ()), *replies):
+            self._send(frames)
         self._fault("replied")
         self._hub.custody.sweep()
+        if standstill is not None:
+            self._go_on(standstill)
+
+    def _stand_still(self, full: JournalFull) -> None:
+        """Until the journal has room, which is looked for; see `Standstill`."""
+        assert self._chronicle is not None
+        if self._standstill is None:
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+            answers, self._outbox = self._outbox, []
+            self._standstill = Standstill(self._now(), self._chronicle.unkept, answers)
+            for frames in self._standstill.free:
+                self._send(frames)
+            self._announce(full)
+        self._turn = self._loop.call_later(LOOK_EVERY_S, self._end_turn)
+
+    def _announce(self, full: JournalFull) -> None:
+        _log.warning("paused: %s; make room in %s", full, self._directory)
+        shortage = Shortage(
+            holder="",
+            directory=str(self._directory),
+            needed_bytes=full.needed_bytes,
+            reason=str(full),
+            since=time.time(),
+        )
+        self._hub.shortages.begin(ITSELF, shortage)
+        self._hub.retry(CHANGED)
+
+    def _go_on(self, standstill: Standstill) -> None:
+        """Does what was parked, on a clock that stood."""
+        _log.warning("there is room in %s; the queue goes on", self._directory)
+        self._clock_s = standstill.since_s - self._loop.time()
+        self._hub.shortages.end(ITSELF)
+        self._hub.retry(CHANGED)
+        for (client, _), request in standstill.parked.items():
+            self._hub.handle(client, request, self._now())
+        self._hub.look_ahead()
+        self._after_event()
 
     def _set_timer(self) -> None:
         """A timer that stands earlier is left: it finds the next deadline itself."""

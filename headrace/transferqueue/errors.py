@@ -5,7 +5,9 @@ QueueError
 ├── WireError                 bytes that are no message of ours
 ├── UnitLost                 the storage unit of another node does not give its cells
 ├── PayloadError              a segment of cells cannot be written or read
+│   └── PayloadFull           there is no room for it
 ├── JournalError              a queue's directory cannot be written, read or replayed
+│   └── JournalFull           there is no room; what was to be kept is kept once there is
 ├── ControllerUnreachable     nobody answers at the controller's address (a ConnectionError)
 ├── WaitTimeout               a wait ended at its deadline (a TimeoutError)
 ├── EndOfData                 the producer ended the table and nothing is left to lease
@@ -38,8 +40,20 @@ class PayloadError(QueueError):
     """A segment of cells cannot be written or read."""
 
 
+class PayloadFull(PayloadError):
+    """There is no room for a block of cells; the same may be written once there is."""
+
+
 class JournalError(QueueError):
     """A queue's directory cannot be written, read or replayed."""
+
+
+class JournalFull(JournalError):
+    """There is no room for what was to be kept; the same call keeps it once there is."""
+
+    def __init__(self, message: str, needed_bytes: int = 0) -> None:
+        super().__init__(message)
+        self.needed_bytes = needed_bytes
 
 
 class UnitLost(QueueError):
@@ -97,8 +111,10 @@ BY_NAME: dict[str, type[QueueError]] = {
         SchemaError,
         WireError,
         PayloadError,
+        PayloadFull,
         UnitLost,
         JournalError,
+        JournalFull,
         ControllerUnreachable,
         WaitTimeout,
         EndOfData,

@@ -96,6 +96,20 @@ class Waited:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Shortage:
+    """Somebody who has something to keep and no room for it; it is tried again, and nothing is lost."""
+
+    holder: str
+    """A client that waits with its cells; "": the queue itself, which acknowledges nothing meanwhile."""
+    directory: str
+    """That is full."""
+    needed_bytes: int
+    reason: str
+    since: float
+    """In seconds since the epoch."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Stats:
     """The whole queue."""
 
@@ -112,6 +126,8 @@ class Stats:
     """Clients that went without a goodbye, since the controller started."""
     malformed: int
     """Messages that were refused unread, and peers refused at the door."""
+    short: list[Shortage]
+    """Of a queue on disk: who waits for room, the queue itself first."""
 
     def to_wire(self) -> dict[str, Any]:
         return asdict(self)
@@ -119,7 +135,7 @@ class Stats:
     @classmethod
     def from_wire(cls, data: Mapping[str, Any]) -> "Stats":
         tables = {name: _table_from_wire(table) for name, table in data["tables"].items()}
-        return cls(**{**data, "tables": tables})
+        return cls(**{**data, "tables": tables, "short": [Shortage(**each) for each in data["short"]]})
 
 
 def _table_from_wire(data: Mapping[str, Any]) -> TableStats:

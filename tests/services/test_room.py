@@ -11,7 +11,8 @@ import pytest
 from headrace.services import room as rooms
 from headrace.services.errors import NoRoom
 from headrace.services.pulse import Pulse
-from headrace.services.room import Room, is_full
+from headrace.services.room import Room
+from headrace.transferqueue.room import is_full
 from tests.services.bench import Remembered
 
 FULL = OSError(errno.ENOSPC, "No space left on device")

@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
 
-from headrace.services.room import is_full
+from headrace.transferqueue.room import is_full
 
 log = logging.getLogger(__name__)
 

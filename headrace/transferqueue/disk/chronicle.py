@@ -8,7 +8,7 @@ a replay that does not give the same reply is refused, never guessed at.
 """
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -54,10 +54,15 @@ class Chronicle:
         fsync: Fsync,
         archive: bool = False,
         state_every_bytes: int = STATE_EVERY_BYTES,
+        before_writing: Callable[[], object] = lambda: None,
     ) -> None:
+        """`before_writing`: see `Journal`."""
+        self.unkept: set[tuple[bytes, int]] = set()
+        """Requests, by client and number, that were done since the last commit."""
+        self._owes_state = False
         self._archive = archive
         self._directory = directory
-        self._journal = Journal(directory, fsync=fsync)
+        self._journal = Journal(directory, fsync=fsync, before_writing=before_writing)
         self._state_every_bytes = state_every_bytes
 
     def request(self, call: Call, reply: bytes, now: float) -> None:
@@ -66,6 +71,7 @@ class Chronicle:
             fields = request.arguments.fields
             seen = [now, call.client, request.id, request.since, request.operation, fields, zlib.crc32(reply)]
             self._journal.append(pack(seen))
+            self.unkept.add((call.client, request.id))
 
     def event(self, name: str, what: Any, now: float) -> None:
         self._journal.append(pack([now, name, what]))
@@ -82,14 +88,16 @@ class Chronicle:
             self._journal.archive(table.spec.name, pack(where))
 
     def commit(self, hub: Hub) -> None:
-        """Keeps what was done since the last call; JournalError where it cannot."""
-        if not self._journal.has_group():
-            return
-        if self._journal.fsync == "always":
-            hub.custody.sync()
-        self._journal.commit()
-        if self._journal.log_bytes > max(self._state_every_bytes, 2 * self._journal.state_bytes):
+        """Keeps what was done since the last call. Raises JournalFull where there is no room, and is to be
+        called again, nothing else having been done meanwhile; JournalError where it cannot be kept."""
+        if self._journal.has_group():
+            if self._journal.fsync == "always":
+                hub.custody.sync()
+            self._journal.commit()
+        most = max(self._state_every_bytes, 2 * self._journal.state_bytes)
+        if self._owes_state or self._journal.log_bytes > most:
             self.condense(hub)
+        self.unkept.clear()
 
     def condense(self, hub: Hub) -> None:
         """Puts a snapshot in the place of the log."""
@@ -97,15 +105,17 @@ class Chronicle:
             hub.custody.sync()
         roots = {name: getattr(hub, name) for name in _ROOTS}
         self._journal.replace(graph.dump(roots))
+        self._owes_state = False
 
     def recover(self, hub: Hub) -> Recovered:
-        """Brings a new hub to the state of the last commit, with every lease renewed."""
+        """Brings a new hub to the state of the last commit, with every lease renewed; the next `commit` keeps
+        what became of it, before anything else may be done."""
         entries = replay(self._journal.read(), hub)
         hub.custody.settle(client.hex() for client in hub.sessions)
         dropped = {name: self._drop_torn(table) for name, table in hub.tables.items()}
         hub.settle()
         hub.resume()
-        self.condense(hub)
+        self._owes_state = True
         hub.record = self
         return Recovered(entries=entries, now=hub.now, dropped={k: v for k, v in dropped.items() if v})
 

@@ -12,13 +12,14 @@ import fcntl
 import os
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
 
-from headrace.transferqueue.errors import JournalError, Refused
+from headrace.transferqueue.errors import JournalError, JournalFull, Refused
+from headrace.transferqueue.room import is_full
 
 Fsync = Literal["never", "batch", "always"]
 """What survives the loss of power. Each survives the death of any process.
@@ -53,7 +54,14 @@ class Past:
 class Journal:
     """The log of one directory, open for its controller alone."""
 
-    def __init__(self, directory: Path, *, fsync: Fsync = "batch") -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        fsync: Fsync = "batch",
+        before_writing: Callable[[], object] = lambda: None,
+    ) -> None:
+        """`before_writing` may raise OSError, as a full disk does."""
         if fsync not in get_args(Fsync):
             raise Refused(f"fsync is {fsync!r}; allowed are {', '.join(get_args(Fsync))}")
         self.fsync: Fsync = fsync
@@ -68,6 +76,7 @@ class Journal:
         self._store.execute("INSERT OR IGNORE INTO meta VALUES ('format', ?)", (str(FORMAT),))
         newest = "SELECT max(seq) FROM (SELECT seq FROM log UNION SELECT seq FROM state)"
         self._seq: int = self._store.execute(newest).fetchone()[0] or 0
+        self._before_writing = before_writing
         self._group: list[bytes] = []
         self._archived: list[tuple[str, bytes]] = []
 
@@ -89,38 +98,46 @@ class Journal:
         return bool(self._group)
 
     def commit(self) -> None:
-        """Keeps the group; JournalError where the store cannot, and then nothing of it may be answered."""
+        """Keeps the group. Raises JournalFull where there is no room, and the group stays to be kept by the
+        next call; JournalError where the store cannot. Then nothing of it may be answered."""
         if not self._group:
             return
         entries = b"".join(self._group)
+        needed = len(entries) + sum(len(rows) for _, rows in self._archived)
+        log = "INSERT INTO log VALUES (?, ?, ?)", (self._seq + 1, time.time(), entries)
+        archive = [("INSERT INTO archive (tbl, rows) VALUES (?, ?)", row) for row in self._archived]
+        self._write([log, *archive], needed)
         self._seq += 1
-        if self._archived:
-            self._write("BEGIN")
-        self._write("INSERT INTO log VALUES (?, ?, ?)", (self._seq, time.time(), entries))
-        for row in self._archived:
-            self._write("INSERT INTO archive (tbl, rows) VALUES (?, ?)", row)
-        if self._archived:
-            self._write("COMMIT")
-            self._archived.clear()
+        self._archived.clear()
         self.log_bytes += len(entries)
         self._group.clear()
 
     def replace(self, state: bytes) -> None:
-        """The state stands for everything committed so far."""
-        self._write("BEGIN")
-        self._write("INSERT OR REPLACE INTO state VALUES (0, ?, ?, ?)", (self._seq, time.time(), state))
-        self._write("DELETE FROM log WHERE seq <= ?", (self._seq,))
-        self._write("COMMIT")
+        """The state stands for everything committed so far. Raises as `commit`, and the log stays."""
+        put = "INSERT OR REPLACE INTO state VALUES (0, ?, ?, ?)", (self._seq, time.time(), state)
+        self._write([put, ("DELETE FROM log WHERE seq <= ?", (self._seq,))], len(state))
         self.log_bytes, self.state_bytes = 0, len(state)
 
     def close(self) -> None:
         self._store.close()
         os.close(self._lock)
 
-    def _write(self, statement: str, values: tuple[object, ...] = ()) -> None:
+    def _write(self, statements: Sequence[tuple[str, tuple[object, ...]]], needed_bytes: int) -> None:
+        """All or none."""
+        together = len(statements) > 1
         try:
-            self._store.execute(statement, values)
-        except sqlite3.Error as error:
+            self._before_writing()
+            if together:
+                self._store.execute("BEGIN")
+            for statement, values in statements:
+                self._store.execute(statement, values)
+            if together:
+                self._store.execute("COMMIT")
+        except (sqlite3.Error, OSError) as error:
+            if self._store.in_transaction:
+                self._store.execute("ROLLBACK")
+            if _is_full(error):
+                raise JournalFull(f"the queue's journal has no room: {error}", needed_bytes) from error
             raise JournalError(
                 f"the queue's journal cannot be written: {error}; nothing that was not acknowledged is kept. "
                 "Give its directory room and start the controller again"
@@ -164,6 +181,13 @@ def _read(store: sqlite3.Connection) -> Past:
     store.execute("COMMIT")
     times = [row[1] for row in groups] or [state[1] if state else 0.0]
     return Past(state=state and state[0], groups=[row[0] for row in groups], wall_s=times[-1])
+
+
+def _is_full(error: Exception) -> bool:
+    """SQLite tells a full disk by codes of its own, of which one is for the file that its readers share."""
+    code = getattr(error, "sqlite_errorcode", 0)
+    full = code & 0xFF == sqlite3.SQLITE_FULL or code == sqlite3.SQLITE_IOERR_SHMSIZE
+    return full or is_full(error)
 
 
 def _lock(directory: Path) -> int:

@@ -29,7 +29,9 @@ def require_local(address: str) -> None:
 
 
 def write_address(directory: Path, address: str, *, name: str = _FILE) -> None:
-    """Leaves a server's address in its directory, whole or not at all."""
+    """Leaves a server's address in its directory, whole or not at all; one that is there takes no room."""
+    if read_address(directory, name=name) == address:
+        return
     aside = directory / f".{name}"
     aside.write_text(address)
     os.replace(aside, directory / name)

@@ -15,10 +15,11 @@ from typing import Any
 
 import pyarrow as pa
 
-from headrace.transferqueue.errors import PayloadError
+from headrace.transferqueue.errors import PayloadError, PayloadFull
 from headrace.transferqueue.payload.files import ALIGNMENT, PayloadFile
 from headrace.transferqueue.payload.safety import Safety
 from headrace.transferqueue.payload.segments import SPARE, Reference, checksum, segment_name
+from headrace.transferqueue.room import is_full
 
 SEGMENT_BYTES = 32 << 20
 _FIRST_BYTES = 4 << 20
@@ -69,7 +70,8 @@ class SegmentWriter:
         self._full = 0
 
     def append(self, batch: pa.RecordBatch) -> Reference:
-        """Writes a batch as one block; PayloadError when the directory has no room for it."""
+        """Writes a batch as one block. Raises PayloadFull where the directory has no room for it, and it may
+        be written once there is; PayloadError where it cannot be written."""
         pieces = _Pieces.of(batch)
         offset = -(-self._end // ALIGNMENT) * ALIGNMENT
         try:
@@ -83,7 +85,9 @@ class SegmentWriter:
             if self._safety is not None:
                 self._safety.secure(self._name)
         except OSError as error:
-            raise PayloadError(
+            if not is_full(error):
+                raise PayloadError(f"{self._directory} cannot be written: {error}") from error
+            raise PayloadFull(
                 f"{self._directory} has no room for {pieces.length} more bytes: {error}; lower the "
                 "tables' max_bytes or give the directory more space"
             ) from error

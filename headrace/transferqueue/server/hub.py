@@ -23,6 +23,7 @@ from headrace.transferqueue.payload.custody import Custody
 from headrace.transferqueue.payload.depots import Depots
 from headrace.transferqueue.server.events import EVENTS, due, next_due
 from headrace.transferqueue.server.nodes import Unit
+from headrace.transferqueue.server.shortages import CHANGED, Shortages
 from headrace.transferqueue.server.silence import Silence
 from headrace.transferqueue.server.waits import Wait, Waits
 from headrace.transferqueue.state.leases import LeaseIds
@@ -133,6 +134,7 @@ class Hub:
         self.sessions: dict[bytes, Session] = {}
         self.waits = Waits()
         self.silence = Silence()
+        self.shortages = Shortages()
         self.malformed = self.forgotten = 0
         self.lease_ids = LeaseIds()
         self.now = 0.0
@@ -302,6 +304,8 @@ class Hub:
         self.waits.cancel_client(client)
         if self.sessions.pop(client, None) is not None:
             self.custody.leave(client.hex())
+            if self.shortages.end(client):
+                self.wake(CHANGED)
 
     def knows(self, call: Call, number: int) -> bool:
         """Whether another request of the client has arrived; an answer it may have missed goes out again."""

@@ -25,6 +25,7 @@ from headrace.transferqueue.server.nodes import (
 )
 from headrace.transferqueue.server.pausing import left_s, pause
 from headrace.transferqueue.server.places import lease_body, places
+from headrace.transferqueue.server.shortages import short, shortages
 from headrace.transferqueue.state import over
 from headrace.transferqueue.state import rewind as rewinding
 from headrace.transferqueue.state.adoption import adopt
@@ -282,6 +283,7 @@ def stats(hub: Hub, call: Call) -> Body:
         waiting=len(hub.waits),
         forgotten=hub.forgotten,
         malformed=hub.malformed,
+        short=hub.shortages.now(),
     ).to_wire()
 
 
@@ -335,11 +337,16 @@ OPERATIONS: dict[str, Operation] = {
         inventory,
         terms,
         broken,
+        short,
+        shortages,
     )
 }
 
 PASSING = frozenset(
-    ("pulse", "cancel", "describe", "stats", "waits", "attend", "unit_state", "inventory", "terms")
+    (
+        *("pulse", "cancel", "describe", "stats", "waits", "attend", "unit_state", "inventory", "terms"),
+        *("short", "shortages"),
+    )
 )
 """Operations that leave nothing which a restart would have to bring back."""
 
