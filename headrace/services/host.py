@@ -8,6 +8,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -146,6 +147,7 @@ class Hosted:
                 )
                 with _peers(a.site, self._weights) as peers:
                     async with client, QueueReport(client, a.replica) as report:
+                        client.on_damage = partial(_damaged, report)
                         await self._serve(
                             _context(a, client, report, peers, self._pulse, self._trace, self._faults)
                         )
@@ -184,6 +186,10 @@ async def _lead(service: Loop, context: Context) -> None:
     finally:
         await service.close()
     lifecycle.to(State.STOPPED)
+
+
+def _damaged(report: QueueReport, table: str, reason: str) -> None:
+    report.event("cells_damaged", table=table, reason=reason)
 
 
 @contextmanager

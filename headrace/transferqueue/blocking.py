@@ -58,6 +58,7 @@ class BlockingClient:
     create = _blocking(Client.create)
     put = _blocking(Client.put)
     lease = _blocking(Client.lease)
+    shortages = _blocking(Client.shortages)
     ack = _blocking(Client.ack)
     release = _blocking(Client.release)
     commit = _blocking(Client.commit)

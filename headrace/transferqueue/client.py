@@ -14,14 +14,20 @@ import pyarrow as pa
 import zmq
 
 from headrace.transferqueue.arrays import arrow_schema, to_arrays
-from headrace.transferqueue.errors import ControllerUnreachable, PayloadError, QueueError, SchemaError
+from headrace.transferqueue.errors import (
+    CellsDamaged,
+    ControllerUnreachable,
+    PayloadError,
+    QueueError,
+    SchemaError,
+)
 from headrace.transferqueue.link.connection import Connection
-from headrace.transferqueue.link.wire import pack, pack_ints, pack_uids, read_ints, unpack_ints
+from headrace.transferqueue.link.wire import pack, pack_ints, pack_uids, unpack_ints
 from headrace.transferqueue.payload.gather import gather
 from headrace.transferqueue.payload.writing import SegmentWriter
 from headrace.transferqueue.placing import Placing
 from headrace.transferqueue.reading import BlockReader
-from headrace.transferqueue.rows import Lease, Rows, carried, handing_back
+from headrace.transferqueue.rows import Lease, Rows, handing_back, leased
 from headrace.transferqueue.schema import TableSpec
 from headrace.transferqueue.state.records import Publication
 from headrace.transferqueue.stats import Shortage, Stats, Waited
@@ -43,6 +49,8 @@ class Client:
     def __init__(self, holder: str, node: str = "") -> None:
         self.holder = holder
         self.node = node
+        self.on_damage: Callable[[str, str], object] = lambda table, reason: None
+        """Hears of cells that were damaged: the table's name, and what became of them."""
         self._specs: dict[str, TableSpec] = {}
         self._held: dict[int, tuple[str, set[int]]] = {}
         self._connection: Connection
@@ -164,20 +172,24 @@ class Client:
         task the one that the replica serves, for a train task the step (None: the one due). `rank`: whose
         share, where the task is balanced over data-parallel ranks. Raises WaitTimeout, naming what is
         missing and who owes it, or EndOfData. A view of a cell keeps the memory of those around it from being
-        used again: copy what is to be kept for long.
+        used again: copy what is to be kept for long. Damaged cells are taken out, and other rows leased.
         """
         fields = {"task": task, "want": want, "version": version, "rank": rank, "timeout_s": timeout_s}
-        body = await self._connection.request("lease", fields)
-        self._held[body["lease"]] = (body["table"], set(unpack_ints(body["uids"])))
-        self._connection.quicken(body["lease_s"] / 3)
-        try:
-            with self._reader.holding(body):
-                rows = await self._rows(await self._spec(body["table"]), task, body)
-        except BaseException:
-            self._hand_back(body)
-            raise
-        again = bool(body.get("again", False))
-        return Lease(id=body["lease"], task=task, table=body["table"], rows=rows, again=again)
+        while True:
+            body = await self._connection.request("lease", fields)
+            self._held[body["lease"]] = (body["table"], set(unpack_ints(body["uids"])))
+            self._connection.quicken(body["lease_s"] / 3)
+            try:
+                with self._reader.holding(body):
+                    rows = await self._rows(await self._spec(body["table"]), task, body)
+            except BaseException as error:
+                self._hand_back(body)
+                if not isinstance(error, CellsDamaged):
+                    raise
+                self.on_damage(body["table"], str(error))
+                continue
+            where = {"id": body["lease"], "table": body["table"]}
+            return Lease(**where, task=task, rows=rows, again=body.get("again", False))
 
     async def ack(self, lease: Lease, uids: Uids | None = None) -> None:
         """The task is done with the rows (None: all that the lease still holds); LeaseLost if it ended."""
@@ -304,8 +316,7 @@ class Client:
         return [Waited(**each) for each in (await self._connection.request("waits", {}))["waits"]]
 
     async def close(self) -> None:
-        """Hands back what is held, without counting an attempt, and disconnects. Never raises for a
-        controller that is gone."""
+        """Hands back what is held, without counting an attempt, and disconnects; it raises nothing."""
         if self._connection.closed:
             return
         try:
@@ -363,16 +374,7 @@ class Client:
     async def _rows(self, spec: TableSpec, task: str, body: Mapping[str, Any]) -> Rows:
         self._reader.forget_unlinked()
         reads = next(declared.reads for declared in spec.tasks if declared.name == task)
-        uids = read_ints(body["uids"])
-        return Rows(
-            uids=uids,
-            groups=read_ints(body["groups"]),
-            attempts=read_ints(body["attempts"]).astype(np.int32),
-            versions=read_ints(body["versions"]),
-            carries=carried(body["carries"], len(uids)),
-            columns=gather(reads, await self._reader.pieces(body), len(uids)),
-            spec=spec,
-        )
+        return leased(body, gather(reads, await self._reader.pieces(body), len(body["uids"]) // 8), spec)
 
     def _settle(self, lease: int, uids: Uids | None) -> None:
         if lease in self._held:
@@ -395,5 +397,4 @@ class Client:
 
     def _hand_back(self, body: Mapping[str, Any]) -> None:
         self._held.pop(body["lease"], None)
-        back = handing_back(body["table"], body["lease"], "the asker was cancelled")
-        self._connection.post("release", back)
+        self._connection.post("release", handing_back(body["table"], body["lease"], "it was not read"))

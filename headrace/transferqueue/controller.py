@@ -20,6 +20,7 @@ from typing import Any, Literal, get_args
 import zmq
 
 from headrace.transferqueue.disk.chronicle import Chronicle, Recovered
+from headrace.transferqueue.disk.damage import newest_unread, turn_over
 from headrace.transferqueue.disk.journal import Fsync
 from headrace.transferqueue.errors import JournalFull, QueueError, Refused, WireError
 from headrace.transferqueue.link.addresses import newest_address, require_local, write_address
@@ -170,6 +171,11 @@ class Controller:
     def fill(self, full: bool) -> None:
         """A drill: the journal finds no room from now on, or finds it again."""
         self._is_full = full
+
+    def damage(self) -> None:
+        """A drill: a byte of the newest cells that wait to be read is turned over. Raises UnknownName where
+        there are none."""
+        turn_over(self._directory, newest_unread(self._hub.tables.values()))
 
     def _before_writing(self) -> None:
         if self._is_full:

@@ -5,7 +5,8 @@ QueueError
 ├── WireError                 bytes that are no message of ours
 ├── UnitLost                 the storage unit of another node does not give its cells
 ├── PayloadError              a segment of cells cannot be written or read
-│   └── PayloadFull           there is no room for it
+│   ├── PayloadFull           there is no room for it
+│   └── CellsDamaged          cells are not as they were written; they are out of the queue
 ├── JournalError              a queue's directory cannot be written, read or replayed
 │   └── JournalFull           there is no room; what was to be kept is kept once there is
 ├── ControllerUnreachable     nobody answers at the controller's address (a ConnectionError)
@@ -42,6 +43,10 @@ class PayloadError(QueueError):
 
 class PayloadFull(PayloadError):
     """There is no room for a block of cells; the same may be written once there is."""
+
+
+class CellsDamaged(PayloadError):
+    """Cells are not as they were written. The queue takes them out: who wrote them is asked once more."""
 
 
 class JournalError(QueueError):
@@ -112,6 +117,7 @@ BY_NAME: dict[str, type[QueueError]] = {
         WireError,
         PayloadError,
         PayloadFull,
+        CellsDamaged,
         UnitLost,
         JournalError,
         JournalFull,

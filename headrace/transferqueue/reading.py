@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import zmq
 
-from headrace.transferqueue.errors import PayloadError, UnitLost, WriteConflict
+from headrace.transferqueue.errors import CellsDamaged, PayloadError, UnitLost, WriteConflict
 from headrace.transferqueue.link.connection import Connection
 from headrace.transferqueue.payload.gather import Piece
 from headrace.transferqueue.payload.remote import RemoteReader
@@ -59,14 +59,14 @@ class BlockReader:
     async def pieces(self, answer: Mapping[str, Any]) -> list[Piece]:
         """The blocks that an answer names; see `read`. UnitLost names the rows as well."""
         pieces = []
-        for segment, offset, length, packed, indices, node in answer["blocks"]:
-            place = Reference(segment=segment, offset=offset, length=length, node=node)
+        for segment, offset, length, packed, indices, known, node in answer["blocks"]:
+            place = Reference(segment=segment, offset=offset, length=length, checksum=known, node=node)
             positions = np.frombuffer(packed, "<i8")
             try:
                 batch = await self.read(place, answer["units"])
-            except UnitLost as error:
+            except (UnitLost, CellsDamaged) as error:
                 uids = np.frombuffer(answer["uids"] if "uids" in answer else answer["written"], "<i8")
-                raise UnitLost(f"rows {uids[positions[:8]].tolist()} cannot be read: {error}") from error
+                raise type(error)(f"rows {uids[positions[:8]].tolist()} cannot be read: {error}") from error
             pieces.append(Piece(batch=batch, positions=positions, indices=np.frombuffer(indices, "<i8")))
         return pieces
 
@@ -88,8 +88,15 @@ class BlockReader:
     async def read(self, place: Reference, units: Mapping[str, str]) -> pa.RecordBatch:
         """The batch of a block; `units` has the addresses of other nodes' units.
 
-        Raises PayloadError where this node's segment is gone, UnitLost where another node's is.
+        Raises PayloadError where this node's segment is gone, UnitLost where another node's is, CellsDamaged
+        where a block is not as it was written; then it is out of the queue.
         """
+        try:
+            return await self._read(place, units)
+        except CellsDamaged as damaged:
+            raise CellsDamaged(f"{damaged}; {await self._report(place)}") from damaged
+
+    async def _read(self, place: Reference, units: Mapping[str, str]) -> pa.RecordBatch:
         if place.node == self._node:
             return self._local.read(place)
         if place.node not in units:
@@ -102,6 +109,8 @@ class BlockReader:
         except TimeoutError as error:
             what = f"was silent for {self._connection.timeout_s:g} s; {await self._outlook(place.node)}"
             cause = error
+        except CellsDamaged:
+            raise
         except PayloadError as error:
             what = f"has not got them: {error}; {await self._report(place)}"
             cause = error
@@ -129,7 +138,7 @@ class BlockReader:
         )
 
     async def _report(self, place: Reference) -> str:
-        """Has the controller take out a block that its own unit has not got."""
+        """Has the controller take out a block that its own unit has not got, or not as it was written."""
         where = {"node": place.node, "segment": place.segment, "offset": place.offset}
         counts = await self._connection.request("broken", where)
         return f"{counts['reissued']} rows are issued again and {counts['dropped']} are dropped"

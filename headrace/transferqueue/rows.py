@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.transferqueue.errors import SchemaError
-from headrace.transferqueue.link.wire import unpack
+from headrace.transferqueue.link.wire import read_ints, unpack
 from headrace.transferqueue.schema import Column, TableSpec
 from headrace.transferqueue.tensors import arrow_to_tensors, as_torch
 
@@ -151,3 +151,17 @@ def carried(packed: Mapping[int, bytes], rows: int) -> tuple[dict[str, Any] | No
 def handing_back(table: str, lease: int, reason: str) -> dict[str, Any]:
     """What `release` is asked for rows that nobody failed on: all that a lease still holds."""
     return {"table": table, "lease": lease, "uids": None, "reason": reason, "failed": False, "carry": []}
+
+
+def leased(body: Mapping[str, Any], columns: dict[str, pa.Array], spec: TableSpec) -> Rows:
+    """The rows that an answer gives to a lease, with the cells that were read of them."""
+    uids = read_ints(body["uids"])
+    return Rows(
+        uids=uids,
+        groups=read_ints(body["groups"]),
+        attempts=read_ints(body["attempts"]).astype(np.int32),
+        versions=read_ints(body["versions"]),
+        carries=carried(body["carries"], len(uids)),
+        columns=columns,
+        spec=spec,
+    )

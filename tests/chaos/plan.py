@@ -14,8 +14,8 @@ TARGETS: dict[str, tuple[str, ...]] = {
     "hang": ALL,
     "slow": ALL,
     "error": ("answers/0", "answers/1", "scores/0", "learn/0"),
-    "corrupt": ("learn/0",),
-    "full-disk": ("learn/0",),
+    "corrupt": ("learn/0", "queue"),
+    "full-disk": ("learn/0", "queue"),
 }
 """By kind of fault."""
 IN_ONE_PROCESS = tuple(kind for kind in TARGETS if kind != "kill")

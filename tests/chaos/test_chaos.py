@@ -22,6 +22,7 @@ def test_a_run_in_which_several_things_go_wrong_ends_as_the_undisturbed_one_does
         Disturbance(after_step=2, target="scores/0", kind="error"),
         Disturbance(after_step=3, target="learn/0", kind="corrupt"),
         Disturbance(after_step=4, target="learn/0", kind="full-disk"),
+        Disturbance(after_step=5, target="queue", kind="full-disk"),
     ]
     assert course(file, tmp_path / "run", planned, steps=STEPS, due=DUE).wrong == ()
 

@@ -101,8 +101,19 @@ class ChangeUnderWay(Answer):
     detail: dict[str, Any] = Field(description="As the event `asked` has it.")
 
 
+class Short(Answer):
+    """Somebody who waits for room on disk; nothing is lost, and it is tried again."""
+
+    holder: str = Field(description='"": the queue itself, which acknowledges nothing meanwhile.')
+    directory: str
+    needed_bytes: int
+    reason: str
+    since: float = Field(description="Unix seconds.")
+
+
 class Overview(Answer):
     name: str
+    short: list[Short]
     paused: Pausing | None
     steps: dict[str, Steps] = Field(description="By policy.")
     tables: dict[str, Table]

@@ -37,6 +37,13 @@ def _standing(found: Mapping[str, Any], now: float) -> Iterator[Text]:
     if (paused := found["paused"]) is not None:
         why = f": {paused['why']}" if paused["why"] else ""
         yield Text(f"paused for {now - paused['since']:.0f} s by {paused['who']}{why}", style="yellow")
+    for each in found["short"]:
+        who, how_long = each["holder"] or "the queue", f"{now - each['since']:.0f} s"
+        yield Text(
+            f"{who} waits for room, for {how_long}: make {each['needed_bytes']} bytes of it in "
+            f"{each['directory']} ({each['reason']})",
+            style="red",
+        )
     for each in found["changes"]:
         why = f": {each['why']}" if each["why"] else ""
         what = f"{each['action']} of {each['node']}, for {now - each['since']:.0f} s"

@@ -1,8 +1,10 @@
 """Drills: what an operator asks to go wrong in a launch, where the graph allows it by `drills: true`.
 
     answers/0 kill           its process is killed, as `kill -9` does
-    queue kill               the queue's controller is
     answers/0 hang ... lift  see `headrace.services.faults`
+    queue kill               the queue's controller is killed; of a queue on disk:
+    queue full-disk, lift    its journal has no room, until it is lifted
+    queue corrupt            a byte of the newest cells that wait to be read is turned over
 
 Invariant: each is an event `asked` with who and why before it is done; none is done where `drills` is false.
 """
@@ -17,12 +19,15 @@ from headrace.dataflow.running.supervisor import Supervisor
 from headrace.services.base import Report
 from headrace.services.errors import ReplicaFailed
 from headrace.services.faults import Fault, FaultKind
+from headrace.transferqueue import UnknownName
 
 DrillKind = Literal["kill", "lift"] | FaultKind
 QUEUE = "queue"
 
 ONLY_FOR: dict[str, tuple[str, ...]] = {"corrupt": ("trainer",), "full-disk": ("trainer",)}
 """Kinds of nodes that a drill has an effect on, where it has none on the others."""
+OF_QUEUE = ("kill", "full-disk", "corrupt", "lift")
+"""Drills that the queue has."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,10 +61,12 @@ class Drills:
             raise Refusal(f"no replica {order.target!r} runs now; `headrace ps` lists them")
         if order.kind == "kill" and not handle.has_process:
             raise Refusal(f"{order.target} has no process of its own in the local runtime; use runtime=ray")
-        if order.kind != "kill" and order.target == QUEUE:
-            raise Refusal(f"{order.kind} cannot be asked of the queue; kill can")
+        if order.target == QUEUE and order.kind not in OF_QUEUE:
+            raise Refusal(f"{order.kind} cannot be asked of the queue; {', '.join(OF_QUEUE)} can")
+        if order.target == QUEUE and order.kind != "kill" and not self._queue.durable:
+            raise Refusal(f"{order.kind} has no effect on a queue in memory; use queue.durability=disk")
         kind = self._supervisor.kind(order.target)
-        if kind not in ONLY_FOR.get(order.kind, (kind,)):
+        if order.target != QUEUE and kind not in ONLY_FOR.get(order.kind, (kind,)):
             raise Refusal(f"{order.kind} has no effect on a {kind}; it has on a trainer")
         self._report.event(
             "asked",
@@ -74,16 +81,17 @@ class Drills:
 
     async def _do(self, order: Ordered) -> None:
         try:
-            if order.target == QUEUE:
-                await self._queue.handle.kill()
-            elif (handle := self._supervisor.handle(order.target)) is None:
+            handle = self._queue.handle if order.target == QUEUE else self._supervisor.handle(order.target)
+            if handle is None:
                 raise ReplicaDied(f"{order.target} has ended")
-            elif order.kind == "kill":
+            if order.kind == "kill":
                 await handle.kill()
             elif order.kind == "lift":
                 await handle.inject(None)
             else:
                 fault = Fault(kind=order.kind, factor=order.factor, times=order.times)
                 await handle.inject(fault)
+        except UnknownName as nothing:
+            raise Refusal(str(nothing)) from nothing
         except (ReplicaDied, ReplicaFailed) as ended:
             raise Refusal(f"{order.target} ended meanwhile: {ended}") from ended

@@ -17,7 +17,7 @@ from typing import Self
 from headrace.dataflow.language.spec import GraphSpec
 from headrace.dataflow.record.rundir import RunDirError
 from headrace.dataflow.record.telemetry import QUEUE_STARTED
-from headrace.dataflow.running.runtimes.base import Handle, QueuePlace, ReplicaDied, Runtime
+from headrace.dataflow.running.runtimes.base import QueueHandle, QueuePlace, ReplicaDied, Runtime
 from headrace.dataflow.running.supervisor import STEADY_AFTER_S, STOP_TIMEOUT_S, backoff_s
 from headrace.services.base import Report
 from headrace.services.errors import ReplicaFailed
@@ -53,7 +53,7 @@ class KeptQueue:
     """`async with KeptQueue(...) as queue:` serves at `queue.address`."""
 
     address: str
-    _handle: Handle
+    _handle: QueueHandle
     _keeping: asyncio.Task[None]
 
     def __init__(self, runtime: Runtime, place: QueuePlace, report: Report, *, max_restarts: int) -> None:
@@ -64,9 +64,13 @@ class KeptQueue:
         self._stopping = False
 
     @property
-    def handle(self) -> Handle:
+    def handle(self) -> QueueHandle:
         """Of the controller that serves, or served last."""
         return self._handle
+
+    @property
+    def durable(self) -> bool:
+        return self._place.options.durable
 
     @property
     def timeout_s(self) -> float:

@@ -47,7 +47,8 @@ from headrace.dataflow.running.kept_queue import KeptQueue, require_rows
 from headrace.dataflow.running.live import Live
 from headrace.dataflow.running.locks import Held, held
 from headrace.dataflow.running.needs import AWAITED, NEEDLESS, Needs
-from headrace.dataflow.running.observe import DirectReport, drain, observe
+from headrace.dataflow.running.observe import DirectReport, drain, observed
+from headrace.dataflow.running.room_left import RoomLeft, followed
 from headrace.dataflow.running.runtimes.base import QueuePlace, ReplicaDied, Runtime, RuntimeUnavailable
 from headrace.dataflow.running.runtimes.loopback import import_ray_for_this_machine
 from headrace.dataflow.running.service_changes import Keep, ServiceChanges
@@ -56,7 +57,6 @@ from headrace.dataflow.running.supervisor import RoleLost, Supervisor
 from headrace.dataflow.running.tracked import tracked
 from headrace.services.errors import ReplicaFailed, describe
 from headrace.services.host import Assignment
-from headrace.services.report import TABLE
 from headrace.transferqueue import Client, QueueError, TableStats
 
 Status = Literal["completed", "failed", "interrupted"]
@@ -83,6 +83,7 @@ class Ground:
     """The launcher's own."""
     observing: asyncio.Task[None]
     """Ends when telemetry does."""
+    room: RoomLeft
     shared: Path
 
 
@@ -154,9 +155,12 @@ async def _up(launch: "Launch") -> Outcome:
                 context=runtime.zmq_context,
                 keys=runtime.keys,
             ) as client,
-            _observed(client, launch.telemetry) as observing,
+            followed(client, launch.report) as room,
+            observed(client, launch.telemetry) as observing,
         ):
-            ground = Ground(runtime=runtime, queue=queue, client=client, observing=observing, shared=shared)
+            ground = Ground(
+                runtime=runtime, queue=queue, client=client, observing=observing, room=room, shared=shared
+            )
             return await launch.run(ground)
 
 
@@ -167,17 +171,6 @@ async def _opened(runtime: Runtime) -> AsyncIterator[Runtime]:
         yield runtime
     finally:
         await runtime.close()
-
-
-@asynccontextmanager
-async def _observed(client: Client, telemetry: Telemetry) -> AsyncIterator[asyncio.Task[None]]:
-    await client.create(TABLE)
-    observing = asyncio.create_task(observe(client, telemetry))
-    try:
-        yield observing
-    finally:
-        observing.cancel()
-        await asyncio.gather(observing, return_exceptions=True)
 
 
 class Launch:
@@ -198,7 +191,7 @@ class Launch:
         self._spec = spec
         self._planned = planned
         self._run = run
-        self._report = report
+        self.report = report
         self._interrupts = interrupts
         self._beginnings = Beginnings(spec, run, report)
 
@@ -213,7 +206,7 @@ class Launch:
         from headrace.dataflow.running.runtimes.ray import Existing, RayRuntime
 
         if address is not None:
-            existing = Existing(address=address, shared=shared, report=self._report)
+            existing = Existing(address=address, shared=shared, report=self.report)
         cluster = self._planned.cluster
         return RayRuntime(existing=existing, cpus=cluster.cores, gpus=int(cluster.gpus))
 
@@ -224,7 +217,7 @@ class Launch:
             options=options,
             log_file=self._run.logs / "queue.log",
         )
-        return KeptQueue(runtime, place, self._report, max_restarts=self._spec.max_restarts)
+        return KeptQueue(runtime, place, self.report, max_restarts=self._spec.max_restarts)
 
     async def run(self, ground: Ground) -> Outcome:
         places = self._places(ground)
@@ -237,9 +230,13 @@ class Launch:
         await needs.reopen()
         steps = {name: start.step for name, start in places.starts.items()}
         first = next(iter(steps.values())) if len(steps) == 1 else steps
-        self._report.event(RUN_STARTED, first_step=first, runtime=self._spec.runtime)
+        self.report.event(RUN_STARTED, first_step=first, runtime=self._spec.runtime)
         supervisor = Supervisor(
-            ground.runtime, ground.client, self._report, max_restarts=self._spec.max_restarts
+            ground.runtime,
+            ground.client,
+            self.report,
+            max_restarts=self._spec.max_restarts,
+            moving_s=lambda: ground.room.moving_s,
         )
         kept = Kept()
         keep = partial(self._keep, supervisor, kept, ground.client)
@@ -270,7 +267,7 @@ class Launch:
         )
         seen = Seen.of(self._run)
         self.telemetry.follow(seen.take)
-        changes, board = Changes(self._report), self._board
+        changes, board = Changes(self.report), self._board
         return Live(
             current,
             ServiceChanges(current, told, changes=changes, board=board, supervisor=supervisor, keep=keep),
@@ -279,7 +276,7 @@ class Launch:
             seen=seen,
             supervisor=supervisor,
             client=ground.client,
-            drills=Drills(supervisor, ground.queue, self._report, allowed=self._spec.drills),
+            drills=Drills(supervisor, ground.queue, self.report, allowed=self._spec.drills),
             stop=self._interrupts.asked.set,
         )
 
@@ -300,7 +297,7 @@ class Launch:
         steps_done = {name: places.starts[table].step for name, table in tables.items()}
         needs = Needs(self._spec, self._planned, client, steps_done=steps_done)
         if absent := [s.node for s in self._planned.services if s.node not in needs.started]:
-            self._report.event("not_started", nodes=absent, reason=NEEDLESS)
+            self.report.event("not_started", nodes=absent, reason=NEEDLESS)
         return needs
 
     async def _return_to(self, told: Sequence[Assignment], client: Client) -> None:
@@ -349,17 +346,20 @@ class Launch:
 
     async def _settle(self, ground: Ground) -> None:
         """Drains telemetry to the last record and takes the queue's final figures."""
+        if ground.room.short:
+            self.report.event("telemetry_lost", reason="the queue has no room to hand it over")
+            return
         try:
             ground.observing.cancel()
             await asyncio.wait({ground.observing})
             await drain(ground.client, self.telemetry)
             stats = await ground.client.stats()
         except QueueError as error:
-            self._report.event("telemetry_lost", reason=f"the queue is gone: {error}")
+            self.report.event("telemetry_lost", reason=f"the queue is gone: {error}")
             return
         for name in self._planned.tables:
             lasting = self._spec.queue.durable
-            self._report.event(QUEUE, table=name, lasting=lasting, **figures(stats.tables[name]))
+            self.report.event(QUEUE, table=name, lasting=lasting, **figures(stats.tables[name]))
 
 
 def figures(table: TableStats) -> dict[str, Any]:

@@ -80,6 +80,7 @@ class Live:
         return {
             "name": spec.name,
             "paused": None if self._paused is None else asdict(self._paused),
+            "short": [asdict(each) for each in stats.short],
             "steps": {
                 policy: {"done": done.get(policy, 0), "of": spec.steps_of(trainer)}
                 for trainer, policy in self._current.trainers().items()

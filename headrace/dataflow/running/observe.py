@@ -6,8 +6,8 @@ before come again, in the next launch where the queue is on disk.
 
 import asyncio
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from headrace.dataflow.record.telemetry import METRICS, Record, Telemetry
@@ -22,6 +22,18 @@ async def observe(client: Client, telemetry: Telemetry) -> None:
     """Takes records as they come, until it is cancelled; `drain` takes what is left then."""
     while True:
         await _take(client, telemetry, timeout_s=WAIT_S)
+
+
+@asynccontextmanager
+async def observed(client: Client, telemetry: Telemetry) -> AsyncIterator[asyncio.Task[None]]:
+    """Records are taken in the block; the task ends when that does."""
+    await client.create(TABLE)
+    observing = asyncio.create_task(observe(client, telemetry))
+    try:
+        yield observing
+    finally:
+        observing.cancel()
+        await asyncio.gather(observing, return_exceptions=True)
 
 
 async def drain(client: Client, telemetry: Telemetry) -> None:

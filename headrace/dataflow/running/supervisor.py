@@ -18,7 +18,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from headrace.dataflow.running.runtimes.base import ReplicaDied, ReplicaHandle, Runtime
-from headrace.dataflow.running.watch import Limits, Wedged, lived
+from headrace.dataflow.running.watch import Limits, Wedged, always, lived
 from headrace.services.base import Report
 from headrace.services.errors import NoWayOn, ReplicaFailed, WeightsRefused
 from headrace.services.host import Assignment
@@ -61,7 +61,17 @@ class RoleLost(Exception):
 class Supervisor:
     """Starts, watches, restarts and stops the replicas of one run."""
 
-    def __init__(self, runtime: Runtime, client: Client, report: Report, *, max_restarts: int) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        client: Client,
+        report: Report,
+        *,
+        max_restarts: int,
+        moving_s: Callable[[], float] = always,
+    ) -> None:
+        """`moving_s`: seconds for which the queue has had room."""
+        self._moving_s = moving_s
         self._runtime = runtime
         self._client = client
         self._report = report
@@ -169,7 +179,10 @@ class Supervisor:
                 reason = f"{type(end).__name__}: not stopped within {STOP_TIMEOUT_S:g} s. {end}"
                 self._report.event("not_stopped", replica=replica, reason=reason)
                 self._kept[replica].cancel()
-        await asyncio.gather(*(self._kept[replica] for replica in replicas), return_exceptions=True)
+        kept = [self._kept[replica] for replica in replicas]
+        for late in (await asyncio.wait(kept, timeout=STOP_TIMEOUT_S))[1] if kept else ():
+            late.cancel()
+        await asyncio.gather(*kept, return_exceptions=True)
 
     def _is_ending(self, assignment: Assignment) -> bool:
         gone = assignment.node in self._retired or assignment.replica in self._leaving
@@ -239,7 +252,7 @@ class Supervisor:
         told = {"pid": handle.pid, "restarts": restarts, **({"ray_node": handle.node} if handle.node else {})}
         self._report.event("started", replica=assignment.replica, **told)
         try:
-            await lived(handle, assignment.replica, _limits(assignment))
+            await lived(handle, assignment.replica, _limits(assignment), self._moving_s)
         finally:
             del self._handles[assignment.replica]
 

@@ -8,8 +8,10 @@ for others is. Until it is ready its limit is another, and longer.
 """
 
 import asyncio
+import math
 import time
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from headrace.dataflow.running.runtimes.base import ReplicaDied, ReplicaHandle
 from headrace.services.errors import ReplicaFailed
@@ -48,10 +50,20 @@ def still(beat: Beat, limits: Limits) -> str | None:
     )
 
 
-async def lived(handle: ReplicaHandle, name: str, limits: Limits) -> None:
-    """Returns when a replica's work is over. Raises as its `wait`, and Wedged once it has been killed."""
+def always() -> float:
+    """For a queue that never has anybody wait for room."""
+    return math.inf
+
+
+async def lived(
+    handle: ReplicaHandle, name: str, limits: Limits, moving_s: Callable[[], float] = always
+) -> None:
+    """Returns when a replica's work is over. Raises as its `wait`, and Wedged once it has been killed.
+
+    `moving_s`: seconds for which the queue has had room; a replica is not still for longer than that.
+    """
     living = asyncio.create_task(handle.wait())
-    watching = asyncio.create_task(watched(handle, name, limits))
+    watching = asyncio.create_task(watched(handle, name, limits, moving_s))
     try:
         await asyncio.wait({living, watching}, return_when=asyncio.FIRST_COMPLETED)
         if living.done():
@@ -67,7 +79,9 @@ async def lived(handle: ReplicaHandle, name: str, limits: Limits) -> None:
         await asyncio.gather(living, watching, return_exceptions=True)
 
 
-async def watched(handle: ReplicaHandle, name: str, limits: Limits) -> None:
+async def watched(
+    handle: ReplicaHandle, name: str, limits: Limits, moving_s: Callable[[], float] = always
+) -> None:
     """Looks until the replica is wedged, and raises Wedged; for ever, where it is not or has ended."""
     last = FIRST
     while True:
@@ -83,6 +97,7 @@ async def watched(handle: ReplicaHandle, name: str, limits: Limits) -> None:
             raise Wedged(f"{name} is wedged: it has not answered for {limit_s:g} s{doing}") from None
         except (ReplicaDied, ReplicaFailed):
             await asyncio.Event().wait()
+        last = replace(last, still_s=min(last.still_s, moving_s()))
         if (why := still(last, limits)) is not None:
             raise Wedged(f"{name} is wedged: {why}")
 

@@ -4,10 +4,10 @@
     queue/journal.db, table `archive`        (seq, tbl, rows): what left together, and where its cells are
 
 `rows` is msgpack: packed int64 `uids`, `groups`, `steps` (-1: not trained on), `versions` (-1: never begun),
-and `blocks`, each [segment, offset, length, positions, indices, node]: the row at `positions[i]` has its
-cells of that Arrow record batch at `indices[i]`. It is committed with the operation that let the rows go. A
-segment with some rows gone and some not is still in `queue/`; readers look in both places. Cells of another
-node lie in its storage unit's directory in the same way, which readers have to be told of.
+and `blocks`, each [segment, offset, length, positions, indices, checksum, node]: the row at `positions[i]`
+has its cells of that Arrow record batch at `indices[i]`. It is committed with the operation that let the rows
+go. A segment with some rows gone and some not is still in `queue/`; readers look in both places. Cells of
+another node lie in its storage unit's directory in the same way, which readers have to be told of.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -51,7 +51,7 @@ def read_archive(directory: Path, table: str, *, nodes: Nodes = MappingProxyType
         raise UnknownName(f"no table {table!r} in {directory}; there are: {', '.join(specs) or 'none'}")
     schema = arrow_schema(specs[table], [column.name for column in specs[table].columns])
     groups = [unpack(rows) for rows in read_archived(directory, table)]
-    elsewhere = {block[5] for rows in groups for block in rows["blocks"]} - {"", *nodes}
+    elsewhere = {block[-1] for rows in groups for block in rows["blocks"]} - {"", *nodes}
     if elsewhere:
         raise PayloadError(
             f"rows of table {table!r} have cells on nodes {', '.join(sorted(elsewhere))}: give the "
@@ -81,9 +81,9 @@ class _Shelf:
         self._needed = SegmentReader(directory)
         self._kept = SegmentReader(directory / ARCHIVE)
 
-    def read(self, segment: str, offset: int, length: int) -> pa.RecordBatch:
+    def read(self, segment: str, offset: int, length: int, checksum: int) -> pa.RecordBatch:
         reader = self._needed if (self._directory / segment).exists() else self._kept
-        return reader.read(Reference(segment=segment, offset=offset, length=length))
+        return reader.read(Reference(segment=segment, offset=offset, length=length, checksum=checksum))
 
     def close(self) -> None:
         self._needed.close()
@@ -104,8 +104,8 @@ def _shelves(directory: Path, nodes: Nodes) -> Iterator[dict[str, _Shelf]]:
 def _batch(rows: Mapping[str, Any], schema: pa.Schema, shelves: Mapping[str, _Shelf]) -> pa.RecordBatch:
     keys = [np.array(unpack_ints(rows[packed]), np.int64) for packed in _KEYS.values()]
     blocks = [
-        (shelves[node].read(segment, offset, length), unpack_ints(positions), unpack_ints(indices))
-        for segment, offset, length, positions, indices, node in rows["blocks"]
+        (shelves[node].read(segment, offset, length, known), unpack_ints(positions), unpack_ints(indices))
+        for segment, offset, length, positions, indices, known, node in rows["blocks"]
         if node in shelves
     ]
     cells = [_cells(field, blocks, len(keys[0])) for field in schema]

@@ -29,7 +29,7 @@ when a state replaces the log; what was acknowledged since may go, the rest stay
 payload and then the log are synced before an operation is acknowledged.
 """
 
-FORMAT = 2
+FORMAT = 3
 _FILE = "journal.db"
 _SYNCHRONOUS: dict[Fsync, str] = {"never": "OFF", "batch": "NORMAL", "always": "FULL"}
 _SCHEMA = """

@@ -13,7 +13,7 @@ import zmq
 
 from headrace.transferqueue.errors import PayloadError
 from headrace.transferqueue.link.asking import Line
-from headrace.transferqueue.payload.segments import Reference
+from headrace.transferqueue.payload.segments import Reference, require_whole
 
 PIECE_BYTES = 8 << 20
 _PIECES_ASKED = 4
@@ -69,6 +69,7 @@ class RemoteReader:
         for error in [task.exception() for task in done]:
             if error is not None:
                 raise error
+        require_whole(memoryview(whole), reference)
         return pa.py_buffer(whole)
 
     def _keep(self, reference: Reference, block: pa.Buffer) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import xxhash
 
-from headrace.transferqueue.errors import PayloadError
+from headrace.transferqueue.errors import CellsDamaged, PayloadError
 from headrace.transferqueue.payload.mapping import FileMapping
 from headrace.transferqueue.payload.views import Views
 
@@ -52,6 +52,15 @@ def is_whole(path: Path, offset: int, length: int, known: int) -> bool:
     return len(content) == length and (not known or checksum([content]) == known)
 
 
+def require_whole(content: bytes | memoryview, place: Reference) -> None:
+    """Raises CellsDamaged where a block's bytes are not of its checksum, if one was taken."""
+    if place.checksum and checksum([content]) != place.checksum:
+        raise CellsDamaged(
+            f"block [{place.offset}, {place.offset + place.length}) of segment {place.segment} is not as it "
+            "was written"
+        )
+
+
 def checksum(pieces: Iterable[bytes | memoryview]) -> int:
     """63 bits of XXH3 over the pieces one after another; never 0, which says that none was taken."""
     found = xxhash.xxh3_64()
@@ -71,14 +80,16 @@ class SegmentReader:
         self._names: dict[str, FileMapping] = {}
 
     def read(self, reference: Reference) -> pa.RecordBatch:
-        """The batch of a block, as views of the mapping; PayloadError when the segment is gone."""
+        """The batch of a block, as views of the mapping. Raises PayloadError when the segment is gone,
+        CellsDamaged where its bytes are not those that were written."""
         mapping = self._names.get(reference.segment) or self._open(reference.segment)
         try:
             mapping.expect(reference.offset, reference.length)
             view = mapping.view(partial(self._watch, reference.segment))
             block = pa.py_buffer(view).slice(reference.offset, reference.length)
+            require_whole(memoryview(block), reference)
             return pa.ipc.open_stream(block).read_next_batch()
-        except (pa.ArrowException, ValueError, StopIteration) as error:
+        except (pa.ArrowException, OSError, ValueError, StopIteration) as error:
             raise PayloadError(f"{reference} holds no block: {error}") from error
 
     def refresh(self, segment: str) -> None:

@@ -137,7 +137,7 @@ def broken(hub: "Hub", call: "Call") -> dict[str, Any]:
 def addresses(hub: "Hub", places: list[list[Any]]) -> dict[str, str]:
     """Where the blocks of an answer are read by clients of other nodes; in the order of the blocks, so that
     an answer which is given again has the same bytes."""
-    nodes = dict.fromkeys(str(place[5]) for place in places)
+    nodes = dict.fromkeys(str(place[-1]) for place in places)
     return {node: hub.units[node].address for node in nodes if node in hub.units}
 
 

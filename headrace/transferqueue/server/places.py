@@ -48,6 +48,9 @@ def places(rows: list[Row], columns: int) -> list[list[Any]]:
                 positions.extend(range(start, end))
                 indices.extend([row.indices[at] for row in members])
     return [
-        [block.segment, block.offset, block.length, pack_ints(positions), pack_ints(indices), block.node]
+        [
+            *(block.segment, block.offset, block.length, pack_ints(positions), pack_ints(indices)),
+            *(block.checksum, block.node),
+        ]
         for block, (positions, indices) in places.items()
     ]

@@ -9,6 +9,9 @@ from headrace.dataflow.control.ps_text import render
 FOUND = {
     "name": "run",
     "paused": {"who": "ann", "why": "a look", "since": 40.0},
+    "short": [
+        {"holder": "", "directory": "/q", "needed_bytes": 512, "reason": "it is full", "since": 95.0},
+    ],
     "steps": {},
     "tables": {},
     "changes": [{"node": "answers", "action": "scale", "who": "bob", "why": "", "since": 97.0, "detail": {}}],
@@ -34,4 +37,5 @@ def test_every_replica_is_shown_with_what_it_is_at_and_how_long_it_may_wait() ->
     assert "answers/0 waits: no version of policy 'actor' after 3 4 s in 296 s" in lines
     assert "learn/0 finish step 3" in lines
     assert "paused for 60 s by ann: a look" in lines
+    assert "the queue waits for room, for 5 s: make 512 bytes of it in /q (it is full)" in lines
     assert "under way: scale of answers, for 3 s, asked by bob" in lines

@@ -41,8 +41,9 @@ class Kept:
 
 
 class Queue:
-    def __init__(self) -> None:
+    def __init__(self, *, durable: bool = True) -> None:
         self.handle = Handle()
+        self.durable = durable
 
 
 def drills(
@@ -76,11 +77,21 @@ async def test_the_queue_can_be_killed() -> None:
     assert queue.handle.done == ["kill"]
 
 
+async def test_a_queue_on_disk_can_be_full_and_damaged_and_be_well_again() -> None:
+    queue = Queue()
+    for kind in ("full-disk", "corrupt", "lift"):
+        await drills(Kept(), queue).inject(Ordered(target="queue", kind=kind), ANN)
+    assert queue.handle.done == [Fault(kind="full-disk"), Fault(kind="corrupt"), None]
+    with pytest.raises(Refusal, match="no effect on a queue in memory"):
+        in_memory = Queue(durable=False)
+        await drills(Kept(), in_memory).inject(Ordered(target="queue", kind="full-disk"), ANN)
+
+
 @pytest.mark.parametrize(
     ("order", "reason"),
     [
         (Ordered(target="answers/7", kind="kill"), "no replica 'answers/7' runs now"),
-        (Ordered(target="queue", kind="hang"), "hang cannot be asked of the queue; kill can"),
+        (Ordered(target="queue", kind="hang"), "hang cannot be asked of the queue; kill, full-disk, corrupt"),
         (Ordered(target="answers/0", kind="corrupt"), "corrupt has no effect on a rollout; it has on"),
         (Ordered(target="here/0", kind="kill"), "here/0 has no process of its own in the local runtime"),
         (Ordered(target="gone/0", kind="hang"), "gone/0 ended meanwhile: gone"),

@@ -97,3 +97,11 @@ async def test_what_cannot_be_killed_is_said() -> None:
     looked = Looked(beat(21.0), dies="its thread goes on")
     with pytest.raises(Wedged, match="process 4 rows; its thread goes on"):
         await lived(handle(looked), "answers/0", LIMITS)
+
+
+async def test_a_replica_is_not_still_for_longer_than_the_queue_has_had_room() -> None:
+    """Twice 25 seconds without movement, of which the queue had room for 3 and for 20.5."""
+    looked, moving = Looked(beat(25.0), beat(25.0)), iter([3.0, 20.5])
+    with pytest.raises(Wedged, match=r"nothing has come of its work for 20\.5 s"):
+        await watched(handle(looked), "answers/0", LIMITS, lambda: next(moving))
+    assert looked.says == []

@@ -8,6 +8,7 @@ from pathlib import Path
 import ray
 
 from headrace.dataflow.running.runtimes.base import QueuePlace
+from headrace.dataflow.running.runtimes.disturbed import disturb
 from headrace.services.faults import Fault
 from headrace.services.host import Assignment, Hosted
 from headrace.services.pulse import Beat
@@ -92,6 +93,9 @@ class QueueActor(Process):
 
     async def run(self) -> None:
         await self._controller.closed()
+
+    async def inject(self, fault: Fault | None) -> None:
+        disturb(self._controller, fault)
 
     async def stop(self) -> None:
         await self._controller.close()

@@ -58,6 +58,13 @@ class Handle(Protocol):
         ...
 
 
+class QueueHandle(Handle, Protocol):
+    async def inject(self, fault: Fault | None) -> None:
+        """Has `full-disk` or `corrupt` befall it; None: no more. Raises UnknownName where nothing lies there
+        to be damaged."""
+        ...
+
+
 class ReplicaHandle(Handle, Protocol):
     async def drain(self) -> None:
         """Has it take nothing further; `wait` returns once what it holds is done. Without effect on one that
@@ -90,7 +97,7 @@ class Runtime(Protocol):
         """Raises RuntimeUnavailable."""
         ...
 
-    async def start_queue(self, place: QueuePlace) -> tuple[str, Handle]:
+    async def start_queue(self, place: QueuePlace) -> tuple[str, QueueHandle]:
         """Starts the queue's controller, on what its directory holds; returns its address.
 
         Raises ReplicaFailed or ReplicaDied where it does not come up.

@@ -10,6 +10,7 @@ from dataclasses import asdict
 import zmq
 
 from headrace.dataflow.running.runtimes.base import QueuePlace
+from headrace.dataflow.running.runtimes.disturbed import disturb
 from headrace.services.faults import Fault
 from headrace.services.host import Assignment, Hosted
 from headrace.services.kinds import kind_of
@@ -77,6 +78,9 @@ class LocalQueue:
 
     async def kill(self) -> None:
         await self.stop(KILL_TIMEOUT_S)
+
+    async def inject(self, fault: Fault | None) -> None:
+        disturb(self._controller, fault)
 
 
 class LocalRuntime:
