@@ -59,6 +59,8 @@ class Replica:
         self._failures_in_a_row = 0
         self._rows_done = 0
         self._weights_gone = 0
+        self._lag_s = 0.0
+        """By how much the event loop was late when it was last asked."""
         self._pulse = context.pulse
         self._turn = asyncio.Event()
         """Set when a waiting lease has to be asked for anew: other version, more room, or draining."""
@@ -305,8 +307,11 @@ class Replica:
         )
 
     async def _report_regularly(self) -> None:
+        now = asyncio.get_running_loop().time
         while True:
+            due_s = now() + REPORT_EVERY_S
             await asyncio.sleep(REPORT_EVERY_S)
+            self._lag_s = now() - due_s
             self.report_activity()
 
     def report_activity(self) -> None:
@@ -315,6 +320,7 @@ class Replica:
                 **self.clock.figures(),
                 "rows_done": float(self._rows_done),
                 "in_flight": float(self._in_flight),
+                "loop_lag_s": self._lag_s,
             }
         )
 

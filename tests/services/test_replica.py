@@ -1,6 +1,7 @@
 """The runtime of one replica, over a real queue, with services of a few lines."""
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from headrace.services import replica
 from headrace.services.base import Context, Output
 from headrace.services.errors import ReplicaFailed, TransformError, WeightsError, first_error
 from headrace.services.replica import GIVE_UP_AFTER
@@ -41,6 +43,23 @@ async def test_rows_are_written_and_acknowledged_until_the_data_ends(tmp_path: P
         assert service.closed == 1
         last = b.report.lines[-1][1]
         assert (last["rows_done"], last["in_flight"]) == (10.0, 0.0)
+
+
+async def test_a_service_that_blocks_the_event_loop_shows_in_its_lag(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A32: half a second in which nothing else runs, and a report due in the first 0.01 s of it."""
+
+    class Blocking(Double):
+        async def process(self, rows: Rows) -> AsyncGenerator[Output, None]:
+            time.sleep(0.5)
+            yield doubled(rows, rows.uids.tolist())
+
+    monkeypatch.setattr(replica, "REPORT_EVERY_S", 0.01)
+    async with bed(Blocking(), tmp_path) as b:
+        await put_numbers(b.client, groups=2)
+        await b.replica.run()
+        assert max(line["loop_lag_s"] for _, line in b.report.lines if "loop_lag_s" in line) > 0.4
 
 
 async def test_a_poisonous_row_is_retried_alone_and_costs_its_neighbours_nothing(tmp_path: Path) -> None:

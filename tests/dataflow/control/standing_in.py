@@ -15,6 +15,7 @@ from headrace.transferqueue import ControllerUnreachable
 OVERVIEW = {
     "name": "copy",
     "paused": None,
+    "short": [],
     "steps": {"actor": {"done": 1, "of": 2}},
     "tables": {},
     "replicas": [],

@@ -88,6 +88,7 @@ def test_a_run_completes_and_its_directory_holds_everything(
 def test_a_rollout_that_raises_on_every_prompt_ends_the_run_with_its_name_and_cause(
     tmp_path: Path, launched: Launched, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """A01."""
     assert launched("answers.fake.fail_always=true") == 1
     said = capsys.readouterr().err
     assert "headrace: the run failed: service 'answers' (rollout) has no replica left" in said
@@ -110,6 +111,7 @@ def test_a_rollout_that_hangs_ends_the_run_at_the_deadline_with_who_owes_what(
 def test_a_poison_prompt_is_quarantined_the_step_finishes_and_a_resume_does_not_ask_it(
     tmp_path: Path, launched: Launched
 ) -> None:
+    """A03."""
     assert launched("answers.fake.fail_uids=[0]", "prompts.shuffle=false") == 0
     (table,) = events(tmp_path, "queue")
     assert table["quarantined"] == 2 and table["trained"] == 12 and table["lost"] == 0
@@ -121,6 +123,30 @@ def test_a_poison_prompt_is_quarantined_the_step_finishes_and_a_resume_does_not_
     assert position["next"] >= 1 and 0 not in position["done"]
     assert launched("answers.fake.fail_uids=[0]", "prompts.shuffle=false", "steps=4", resume=True) == 0
     assert events(tmp_path, "queue")[-1]["quarantined"] == 0
+
+
+def test_at_staleness_0_weights_that_load_slowly_are_waited_for_and_nothing_is_thrown_away(
+    tmp_path: Path, launched: Launched
+) -> None:
+    """A04: a version takes longer to load than the next prompt to be asked for."""
+    assert launched("answers.fake.load_seconds=0.1", "staleness=0", "steps=5") == 0
+    (table,) = events(tmp_path, "queue")
+    assert (table["trained"], table["dropped"], table["violations"]) == (20, {}, 0)
+    assert table["staleness_trained"] == {"0": 20}
+    assert steps(tmp_path) == [0, 1, 2, 3, 4]
+
+
+def test_a_run_that_goes_on_at_the_end_of_an_epoch_trains_on_the_next(
+    tmp_path: Path, launched: Launched
+) -> None:
+    """A07: four prompts are two steps; the checkpoint is of step 2, and two more are asked for."""
+    data = "prompts.dataset={kind: copy, size: 4}"
+    assert launched(data, "steps=2") == 0
+    assert launched(data, "steps=4", resume=True) == 0
+    assert steps(tmp_path) == [0, 1, 2, 3]
+    assert [event["first_step"] for event in events(tmp_path, "run_started")] == [0, 2]
+    found = newest(tmp_path / "run" / "checkpoints").checkpoint
+    assert found is not None and found.step == 4
 
 
 def test_a_reference_is_scored_against_and_enters_the_loss(tmp_path: Path, launched: Launched) -> None:

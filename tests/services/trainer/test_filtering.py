@@ -49,6 +49,7 @@ class EveryOther:
 async def test_a_step_is_filled_with_other_groups_for_those_that_were_dropped(
     tmp_path: Path, backend: Counting
 ) -> None:
+    """A26: what is dropped leaves the counts, so that others may be begun in its place."""
     async with bed(tmp_path, filter=ZeroVariance()) as b:
         running = asyncio.create_task(b.run(steps=1))
         await b.prompts(4)

@@ -60,3 +60,22 @@ async def test_a_task_that_is_over_reaches_prometheus(connect: Make, spec: Make)
     read = figures(await client.stats())
     assert read["headrace_task_over", "learn", "samples"] == 1
     assert read["headrace_task_over", "roll", "samples"] == 0
+
+
+async def test_long_answers_that_are_dropped_show_in_the_lengths_that_are_trained_on(
+    connect: Make, spec: Make, prompts: Make
+) -> None:
+    """A27: answers of 1 and of 9 tokens, 5 on average; the short one alone is trained on."""
+    client = await connect("all")
+    await client.create(spec(units_per_step=2))
+    await client.put("samples", [0, 1], prompts(2), groups=[0, 1])
+    lease = await client.lease("roll", 2, version=0, timeout_s=60)
+    cells = [np.zeros(length, np.int32) for length in (1, 9)]
+    await client.put("samples", [0, 1], {"response": cells, "versions": cells}, lease=lease, ack=True)
+    await client.put("samples", [0, 1], {"reward": [1.0, 1.0]})
+    await client.drop("samples", [1], "too long")
+    batch = await client.lease("learn", 2, timeout_s=60)
+    await client.commit("learn", 0, batch.rows.uids)
+    table = (await client.stats()).tables["samples"]
+    assert (table.dispatched_length_mean, table.trained_length_mean) == (5.0, 1.0)
+    assert (table.trained_over_dispatched_length, table.dropped) == (0.2, {"too long": 1})

@@ -49,6 +49,7 @@ def stats() -> Stats:
         waiting=0,
         forgotten=0,
         malformed=0,
+        short=[],
     )
 
 
