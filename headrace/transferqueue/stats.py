@@ -126,7 +126,7 @@ class Stats:
     """Clients that went without a goodbye, since the controller started."""
     malformed: int
     """Messages that were refused unread, and peers refused at the door."""
-    short: list[Shortage]
+    short: list[Shortage] = field(default_factory=list)
     """Of a queue on disk: who waits for room, the queue itself first."""
 
     def to_wire(self) -> dict[str, Any]:

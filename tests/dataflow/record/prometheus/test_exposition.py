@@ -49,7 +49,6 @@ def stats() -> Stats:
         waiting=0,
         forgotten=0,
         malformed=0,
-        short=[],
     )
 
 
