@@ -58,6 +58,10 @@ class Record:
         return self.kind not in (METRICS, SCORES, SAMPLES)
 
     @property
+    def has_figures(self) -> bool:
+        return self.kind in (METRICS, SCORES)
+
+    @property
     def is_training(self) -> bool:
         """Whether it is of a training step."""
         return self.kind == METRICS and self.step is not None

@@ -23,7 +23,8 @@ OVERVIEW = {
 }
 
 SAMPLE = {
-    "uid": "7", "group": "7", "prompt": "2", "answer": "2", "prompt_tokens": 5, "answer_tokens": 4,
+    "table": "prompts", "uid": "7", "group": "7",
+    "prompt": "2", "answer": "2", "prompt_tokens": 5, "answer_tokens": 4,
     "reward": 1.0, "invalid": "", "parts": {"exact": 1.0}, "finish_reason": "stop", "versions": [[3, 4]],
     "staleness": 1, "taken": 10.0, "trained": 11.0,
 }  # fmt: skip
@@ -45,6 +46,14 @@ class Launch:
         if self._overview is None:
             raise ControllerUnreachable("no answer within 5 s")
         return self._overview
+
+    async def metrics(self) -> str:
+        if self._overview is None:
+            raise ControllerUnreachable("no answer within 5 s")
+        return "headrace_step 3\n"
+
+    def metrics_of(self, node: str) -> str:
+        return f"# of {node}\n"
 
     def replicas(self) -> list[str]:
         return ["answers/0", "answers/1"]

@@ -9,25 +9,13 @@ from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
 
 from headrace.dataflow.control.server import serving
 from headrace.dataflow.running.live import Live
-
-
-class Launch:
-    """Stands in for `Live`."""
-
-    async def metrics(self) -> str:
-        return "headrace_step 3\n"
-
-    def metrics_of(self, node: str) -> str:
-        return f"# of {node}\n"
-
-    def replicas(self) -> list[str]:
-        return ["answers/0"]
+from tests.dataflow.control.standing_in import OVERVIEW, Launch
 
 
 async def test_prometheus_finds_the_launch_and_its_token_in_files_that_go_with_it(tmp_path: Path) -> None:
     run_dir = tmp_path / "copy" / "first"
     run_dir.mkdir(parents=True)
-    async with serving(cast(Live, Launch()), run_dir):
+    async with serving(cast(Live, Launch(OVERVIEW)), run_dir):
         (target,) = json.loads((run_dir / "prometheus.json").read_text())
         token = run_dir / "prometheus.token"
         assert target["labels"] == {"run": "copy/first"}

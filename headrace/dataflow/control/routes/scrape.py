@@ -4,7 +4,7 @@ from fastapi import APIRouter, HTTPException
 from fastapi.responses import PlainTextResponse
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
 
-from headrace.dataflow.control.answers import refusals
+from headrace.dataflow.control.answers import refusals_of_text
 from headrace.dataflow.running.live import Live
 
 
@@ -15,12 +15,12 @@ class Exposition(PlainTextResponse):
 def routes(live: Live) -> APIRouter:
     made = APIRouter(tags=["look"])
 
-    @made.get("/metrics", response_class=PlainTextResponse, responses=refusals(503))
+    @made.get("/metrics", response_class=PlainTextResponse, responses=refusals_of_text(503))
     async def metrics() -> Exposition:
         """Of the whole launch: training, replicas and the queue."""
         return Exposition(await live.metrics())
 
-    @made.get("/metrics/{node}", response_class=PlainTextResponse, responses=refusals(404))
+    @made.get("/metrics/{node}", response_class=PlainTextResponse, responses=refusals_of_text(404))
     async def metrics_of(node: str) -> Exposition:
         """Of the replicas of one service."""
         if node not in {replica.partition("/")[0] for replica in live.replicas()}:

@@ -72,6 +72,8 @@ class Newest:
             self.events[record.source, record.kind] += 1
             if record.kind == STARTED:
                 self.starts[str(record.body["replica"])] += 1
+        elif not record.has_figures:
+            return
         elif record.step is None:
             self.replicas.setdefault(record.source, {}).update(record.body)
             if ALIVE in record.body:

@@ -42,8 +42,10 @@ class Tracker(Protocol):
 
 
 def missing(kind: str) -> str | None:
-    """What has to be installed before a tracker of this kind is opened, None if nothing."""
+    """What has to be installed before a tracker of this kind is opened, None if nothing. A folder of the
+    package's name, such as the wandb/ of earlier runs, is no package."""
     package = PACKAGES[kind]
-    if find_spec(package) is not None:
+    found = find_spec(package)
+    if found is not None and found.origin is not None:
         return None
     return f"the package {package} is not installed; pip install 'headrace[{package}]'"

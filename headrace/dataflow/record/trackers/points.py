@@ -32,8 +32,8 @@ class Points:
         self._newest: int | None = None
 
     def of(self, record: Record) -> Point | None:
-        """None where the record is an event, or has no figure."""
-        if record.is_event:
+        """None where the record has no figure."""
+        if not record.has_figures:
             return None
         if record.is_training:
             self._newest = record.step

@@ -1,5 +1,5 @@
 from headrace.dataflow.record.prometheus.newest import Newest, Spent, Trained
-from headrace.dataflow.record.telemetry import METRICS, SCORES, Record
+from headrace.dataflow.record.telemetry import METRICS, SAMPLES, SCORES, Record
 
 
 def record(
@@ -43,6 +43,8 @@ def test_scores_and_events_are_kept_by_who_said_them() -> None:
     newest.take(record("launch", "started", replica="answers/0"))
     newest.take(record("launch", "started", replica="answers/0"))
     newest.take(record("answers/0", "process_failed", reason="x"))
+    newest.take(record("learn/0", SAMPLES, policy="actor", reward=0.5))
+    assert newest.replicas == {} and newest.steps == {}
     assert newest.evals == {("held_out", "actor"): (20, {"eval/held_out/reward": 0.5})}
     assert newest.starts == {"answers/0": 2}
     assert newest.events == {("launch", "started"): 2, ("answers/0", "process_failed"): 1}

@@ -1,6 +1,7 @@
 """Trackers in processes of their own: TensorBoard, and scripts that die or hang."""
 
 import sys
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
 
@@ -111,6 +112,9 @@ def test_a_run_has_one_identity_however_often_it_is_launched(tmp_path: Path) -> 
     assert first.id != other.id
 
 
-def test_a_missing_package_is_named_with_what_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headrace.dataflow.record.trackers.base.find_spec", lambda _: None)
+@pytest.mark.parametrize("found", [None, ModuleSpec("mlflow", None)])
+def test_a_missing_package_is_named_with_what_installs_it(
+    found: ModuleSpec | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headrace.dataflow.record.trackers.base.find_spec", lambda _: found)
     assert missing("mlflow") == "the package mlflow is not installed; pip install 'headrace[mlflow]'"

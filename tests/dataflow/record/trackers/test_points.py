@@ -1,7 +1,7 @@
 import math
 from typing import Any
 
-from headrace.dataflow.record.telemetry import METRICS, SCORES, Record
+from headrace.dataflow.record.telemetry import METRICS, SAMPLES, SCORES, Record
 from headrace.dataflow.record.trackers.points import Point, Points
 
 
@@ -39,3 +39,4 @@ def test_what_is_no_finite_number_is_no_figure() -> None:
     points = Points(1)
     assert points.of(record("learn/0", step=1, loss=math.nan, worst=math.inf, note="x")) is None
     assert points.of(record("launch", "run_started", first_step=3)) is None
+    assert points.of(record("learn/0", SAMPLES, policy="actor", reward=0.5)) is None
