@@ -112,6 +112,8 @@ class Stage(Answer):
     """What became of a row for a while, Unix seconds."""
 
     name: str
+    replica: str
+    """That had the row; "": it waited."""
     began: float
     ended: float
 

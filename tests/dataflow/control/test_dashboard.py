@@ -153,13 +153,13 @@ async def test_the_way_of_a_sample_is_read_from_the_newest_traces(
             "".join(json.dumps(line) + "\n" for line in told)
         )
     way = (await client.get("/v1/samples/prompts/7/path")).json()["stages"]
-    assert [(stage["name"], stage["began"], stage["ended"]) for stage in way] == [
+    assert [(s["replica"] or s["name"], s["began"], s["ended"]) for s in way] == [
         ("waits for answers", 10.0, 11.0),
-        ("answers", 11.0, 12.5),
+        ("answers/0", 11.0, 12.5),
         ("waits for scores", 12.5, 13.0),
-        ("scores", 13.0, 14.0),
+        ("scores/0", 13.0, 14.0),
         ("waits for learn", 14.0, 15.0),
-        ("learn", 15.0, 17.0),
+        ("learn/0", 15.0, 17.0),
     ]
     for row in ("prompts/8", "prompts/9", "other/7"):
         assert (await client.get(f"/v1/samples/{row}/path")).json() == {"stages": []}

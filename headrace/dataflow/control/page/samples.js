@@ -87,9 +87,9 @@ async function showWay(element, { table, uid, taken, trained }) {
   }
   const began = stages[0].began, whole = stages.at(-1).ended - began || 1;
   const rows = stages.map((stage) => {
-    const bar = make("i", { class: stage.name.startsWith("waits for ") ? "idle" : "work" });
+    const bar = make("i", { class: stage.replica ? "work" : "idle" });
     offset(wide(bar, (stage.ended - stage.began) / whole), (stage.began - began) / whole);
-    return make("tr", {}, make("th", { scope: "row" }, stage.name), make("td", { class: "track" }, bar),
+    return make("tr", {}, make("th", { scope: "row" }, stage.replica || stage.name), make("td", { class: "track" }, bar),
       make("td", { class: "number" }, seconds(stage.ended - stage.began)));
   });
   const head = `put ${clock(began)}, trained on ${clock(stages.at(-1).ended)}, ${seconds(whole)} later`;

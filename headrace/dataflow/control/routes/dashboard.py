@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Final
 
 from fastapi import APIRouter, HTTPException, Query
+from fastapi import Path as Place
 from fastapi.responses import FileResponse, StreamingResponse
 
 from headrace.dataflow.control.answers import refusals
@@ -25,6 +26,8 @@ TYPES: Final = {".html": "text/html", ".css": "text/css", ".js": "text/javascrip
 POLICY: Final = (
     "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; object-src 'none'"
 )
+
+Uid = Annotated[int, Place(ge=0, lt=2**63)]
 
 
 def routes(live: Live, feed: Feed, run_dir: Path) -> APIRouter:
@@ -87,7 +90,7 @@ def _recorded(made: APIRouter, live: Live) -> None:
 
 def _traced(made: APIRouter, live: Live, run_dir: Path) -> None:
     @made.get("/v1/samples/{table}/{uid}/path", response_model=Way)
-    async def way(table: str, uid: int) -> Way:
+    async def way(table: str, uid: Uid) -> Way:
         """The way of a row that was trained on, from the newest traces."""
         return await asyncio.to_thread(_way, live.spec, run_dir, (table, uid))
 
@@ -95,7 +98,7 @@ def _traced(made: APIRouter, live: Live, run_dir: Path) -> None:
 def _way(spec: GraphSpec, run_dir: Path, row: RowKey) -> Way:
     found = lives_in(spec, Traces.near_end(run_dir, row[1]))
     stages = next((life.stages for life in found if life.row == row), ())
-    return Way(stages=[Stage(name=s.name, began=s.began, ended=s.ended) for s in stages])
+    return Way(stages=[Stage(name=s.name, replica=s.replica, began=s.began, ended=s.ended) for s in stages])
 
 
 def _file(name: str) -> FileResponse:
