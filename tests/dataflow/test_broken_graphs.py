@@ -63,6 +63,7 @@ def test_a_broken_graph_of_two_policies_is_told_in_full(broken: dict[str, Any]) 
 
 @pytest.mark.parametrize("broken", BROKEN, ids=[broken["case"] for broken in BROKEN])
 def test_a_broken_graph_is_told_in_full(broken: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A29: keys that are not known, with the line and what was meant, and those that have no effect."""
     monkeypatch.setenv("HF_HUB_CACHE", "/hub")
     there = broken.get("installed", ())
     monkeypatch.setattr("headrace.dataflow.checks.engines.is_installed", lambda package: package in there)

@@ -29,7 +29,7 @@ def table(**limits: Any) -> TableSpec:
 
 
 async def test_a_table_full_of_bytes_holds_its_producer(connect: Make) -> None:
-    """Blocks of 65,536 bytes and a header fit three times into 256 KiB, not four."""
+    """A32: blocks of 65,536 bytes and a header fit three times into 256 KiB, not four."""
     client = await connect("p")
     await client.create(table(max_bytes=256 * KIB))
     cells = np.zeros((1, 64 * KIB), np.uint8)

@@ -36,6 +36,7 @@ def test_a_replica_that_fits_on_no_node_is_refused_with_what_they_have() -> None
 
 
 def test_more_of_a_resource_than_the_cluster_has_is_refused_by_service() -> None:
+    """A32."""
     assert problems("answers.resources={side: 0.5}", "answers.replicas=3", "learn.resources={side: 0.5}") == [
         "nodes: asked 2 side, the cluster has 1, by service: answers 1.5, learn 0.5; lower replicas or "
         "resources"
