@@ -140,7 +140,7 @@ class Store:
 class Bed:
     """A replica of `service` over a queue; its own client, so that what it leaves is seen from outside."""
 
-    def __init__(self, service: Any, client: Client, own: Context, store: Store) -> None:
+    def __init__(self, service: Any, client: Client, own: Context, store: Store | WeightStore) -> None:
         self.client, self.report = client, cast(Remembered, own.report)
         self.replica = Replica(service, own, cast(WeightStore, store))
 
@@ -154,7 +154,7 @@ class Bed:
 async def bed(
     service: Any,
     tmp_path: Path,
-    store: Store | None = None,
+    store: Store | WeightStore | None = None,
     *,
     table: TableSpec = NUMBERS,
     transforms: tuple[TransformOptions, ...] = (),

@@ -8,11 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from headrace.services import replica
 from headrace.services.base import Context, Output
 from headrace.services.errors import ReplicaFailed, TransformError, WeightsError, first_error
+from headrace.services.faults import damage
 from headrace.services.replica import GIVE_UP_AFTER
+from headrace.services.weights import WeightStore
 from headrace.transferqueue import Rows, Task
 from tests.services.bench import NUMBERS, put_numbers
 from tests.services.driven import (
@@ -237,6 +240,27 @@ async def test_weights_that_are_not_those_published_end_the_replica(tmp_path: Pa
             await b.replica.run()
         assert str(first_error(raised.value)) == "sha256 differs"
         assert b.report.states == ["loading", "failed"]
+
+
+class Keeping(Versioned, Held):
+    """Stands in `process`, and takes whatever it is given."""
+
+
+async def test_a_service_is_given_no_version_whose_bytes_are_not_those_published(tmp_path: Path) -> None:
+    service, store = Keeping(), WeightStore(tmp_path / "weights")
+    checksums = [store.write("actor", version, {"w": torch.full((4,), float(version))}) for version in (0, 1)]
+    damage(store.folder("actor").path(1))
+    async with bed(service, tmp_path, store) as b:
+        await put_numbers(b.client, groups=4)
+        await b.client.publish("actor", 0, checksums[0])
+        running = asyncio.create_task(b.replica.run())
+        await service.inside.wait()
+        await b.client.publish("actor", 1, checksums[1])
+        with pytest.raises(ExceptionGroup) as raised:
+            await running
+        assert isinstance(first_error(raised.value), WeightsError)
+        assert service.loaded == [0]
+        assert await b.figures() == (8, 0, 0)
 
 
 class Refusing(Versioned, Held):

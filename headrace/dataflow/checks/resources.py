@@ -131,10 +131,12 @@ def check_shared_memory(spec: GraphSpec, there: int | None) -> Iterator[Problem]
         return
     parts = {name: size for name, size in needed.beside.items() if " of " in name}
     told = ", ".join(f"{part} {in_words(parts[part])}" for part in sorted(parts, key=parts.__getitem__)[::-1])
+    held = needed.shared_bytes - sum(parts.values())
     yield Problem(
         path=("nodes",),
         wrong=f"shared memory is reckoned to take {in_words(needed.shared_bytes)}, /dev/shm has "
-        f"{in_words(there)}: {told}, and the versions that replicas hold",
+        f"{in_words(there)}: {told}"
+        + (f", and the versions that replicas hold {in_words(held)}" if held else ""),
         way_out="give it more (docker run --shm-size), choose dtype: bfloat16, lower staleness or replicas, "
         "or keep rows on the disk with queue: {durability: disk}",
         severity="warning",

@@ -3,6 +3,7 @@ from typing import Any
 
 from headrace.dataflow import Graph
 from headrace.dataflow.check import check
+from headrace.dataflow.checks.resources import check_shared_memory
 from headrace.dataflow.language.spec import GraphSpec
 from headrace.dataflow.planning.cluster import Cluster, this_machine
 from headrace.dataflow.planning.footprint import MIB
@@ -197,8 +198,12 @@ def test_check_warns_of_weights_and_rows_that_shared_memory_is_too_small_for() -
     assert (problem.severity, problem.path) == ("warning", ("nodes",))
     assert problem.wrong == (
         "shared memory is reckoned to take 10 MiB, /dev/shm has 8 MiB: weights of actor 6 MiB, rows of "
-        "prompts 0 MiB, and the versions that replicas hold"
+        "prompts 0 MiB, and the versions that replicas hold 4 MiB"
     )
+    nodes = {name: node for name, node in spec.nodes.items() if name != "answers"}
+    copying = replace(spec.nodes["answers"], options=replace(spec.nodes["answers"].options, engine="vllm"))
+    (none_held,) = check_shared_memory(replace(spec, nodes={**nodes, "answers": copying}), 1 << 20)
+    assert none_held.wrong.endswith("/dev/shm has 1 MiB: weights of actor 6 MiB, rows of prompts 0 MiB")
     assert not [e for e in check(spec, cluster=replace(there, shared_bytes=1 << 30)) if "/dev/shm" in e.wrong]
 
 
