@@ -24,7 +24,7 @@ TURNS = (1, 2, 3, 1)
 TOKENS, SECONDS_PER_TOKEN, AT_ONCE = 8, 0.1, 4
 CAN = AT_ONCE / (TOKENS * SECONDS_PER_TOKEN)
 """Answers per second of one replica."""
-ROWS_PER_STEP = 4
+ROWS_PER_STEP = 8
 
 GRAPH = f"""\
 name: scaling

@@ -56,7 +56,7 @@ def test_the_walk_through_a_run_can_be_walked(tmp_path: Path, monkeypatch: pytes
             is_live = latest.exists() and Door.is_of_live(latest)
             if words[0] in LAUNCHES and not is_live:
                 before = len(steps(latest))
-                launched.append(stack.enter_context(started(*words[1:])))
+                launched.append(stack.enter_context(started(*words[1:], command=words[0])))
                 until_recorded(launched[-1], lambda before=before: len(steps(latest)) > before)
                 continue
             result = CliRunner().invoke(app, words)

@@ -67,11 +67,13 @@ def ended(process: subprocess.Popen[str], directory: Path, *, timeout_s: float =
 
 
 @contextmanager
-def started(*arguments: str, directory: Path | None = None) -> Iterator[subprocess.Popen[str]]:
+def started(
+    *arguments: str, directory: Path | None = None, command: str = "run"
+) -> Iterator[subprocess.Popen[str]]:
     """A run that goes on; killed with all its processes if the test leaves it. `directory`: of a new run."""
     output = [] if directory is None else ["--output", str(directory)]
     process = subprocess.Popen(
-        [*COMMAND, "run", *arguments, *output],
+        [*COMMAND, command, *arguments, *output],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

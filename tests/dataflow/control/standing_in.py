@@ -94,6 +94,12 @@ class Launch:
         self.asked.append((node, asker))
         return "scale"
 
+    async def metrics(self) -> str:
+        return "headrace_step 1\n"
+
+    def metrics_of(self, node: str) -> str:
+        return f"headrace_ready{{node={node!r}}} 1\n"
+
     async def pause(self, asker: Asker) -> Paused:
         self.asked.append(asker)
         return Paused(who=asker.who, why=asker.why, since=5.0)

@@ -20,7 +20,7 @@ def routes(live: Live) -> APIRouter:
         """Of the whole launch: training, replicas and the queue."""
         return Exposition(await live.metrics())
 
-    @made.get("/metrics/{node}", response_class=PlainTextResponse, responses=refusals_of_text(404))
+    @made.get("/metrics/{node}", response_class=PlainTextResponse, responses=refusals_of_text(404, 422))
     async def metrics_of(node: str) -> Exposition:
         """Of the replicas of one service."""
         if node not in {replica.partition("/")[0] for replica in live.replicas()}:
