@@ -1,8 +1,8 @@
 """Throughput of a live run as its rollouts are scaled 1 -> 2 -> 3 -> 1, by the fake engine.
 
-    python bench/scaling.py [--seconds 20] [--runtime local]
+    python bench/scaling.py [--seconds 30] [--runtime local]
 
-An answer of 8 tokens takes 0.8 s, and a replica makes 4 at once: it can make 5 a second. The last line is one
+An answer of 8 tokens takes 1.6 s, and a replica makes 4 at once: 2.5 a second. The last line is one
 JSON object: answers per second that were trained on, by turn; under `ratios`, against the first turn, and
 against what the engine can.
 """
@@ -21,7 +21,7 @@ from typing import Any
 from headrace.dataflow.control.client import Control
 
 TURNS = (1, 2, 3, 1)
-TOKENS, SECONDS_PER_TOKEN, AT_ONCE = 8, 0.1, 4
+TOKENS, SECONDS_PER_TOKEN, AT_ONCE = 8, 0.2, 4
 CAN = AT_ONCE / (TOKENS * SECONDS_PER_TOKEN)
 """Answers per second of one replica."""
 ROWS_PER_STEP = 8
@@ -45,7 +45,7 @@ nodes:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--seconds", type=float, default=20.0, help="of each turn")
+    parser.add_argument("--seconds", type=float, default=30.0, help="of each turn")
     parser.add_argument("--runtime", choices=("local", "ray"), default="local")
     told = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder, launched(Path(folder), told.runtime) as control:

@@ -23,10 +23,9 @@ OVERVIEW = {
 }
 
 SAMPLE = {
-    "table": "prompts", "uid": "7", "group": "7",
-    "prompt": "2", "answer": "2", "prompt_tokens": 5, "answer_tokens": 4,
-    "reward": 1.0, "invalid": "", "parts": {"exact": 1.0}, "finish_reason": "stop", "versions": [[3, 4]],
-    "staleness": 1, "taken": 10.0, "trained": 11.0,
+    "table": "prompts", "uid": "1152921504606846976", "group": "7", "prompt": "<b>", "answer": "<script>",
+    "prompt_tokens": 5, "answer_tokens": 4, "reward": 1.0, "invalid": "", "parts": {"exact": 1.0},
+    "finish_reason": "stop", "versions": [[3, 4]], "staleness": 1, "taken": 10.0, "trained": 11.0,
 }  # fmt: skip
 
 
@@ -93,12 +92,6 @@ class Launch:
         self._require(node)
         self.asked.append((node, asker))
         return "scale"
-
-    async def metrics(self) -> str:
-        return "headrace_step 1\n"
-
-    def metrics_of(self, node: str) -> str:
-        return f"headrace_ready{{node={node!r}}} 1\n"
 
     async def pause(self, asker: Asker) -> Paused:
         self.asked.append(asker)

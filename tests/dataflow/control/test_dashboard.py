@@ -19,12 +19,7 @@ from headrace.dataflow.record.seen import Seen
 from headrace.dataflow.record.telemetry import METRICS, SAMPLES, Record
 from headrace.dataflow.running.live import Live
 from headrace.transferqueue import ControllerUnreachable
-
-SAMPLE = {
-    "table": "prompts", "uid": "1152921504606846976", "group": "7", "prompt": "<b>", "answer": "<script>",
-    "prompt_tokens": 5, "answer_tokens": 4, "reward": 1.0, "invalid": "", "parts": {"exact": 1.0},
-    "finish_reason": "stop", "versions": [[3, 4]], "staleness": 1, "taken": 10.0, "trained": 11.0,
-}  # fmt: skip
+from tests.dataflow.control.standing_in import SAMPLE
 
 
 class Launch:
