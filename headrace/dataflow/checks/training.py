@@ -14,6 +14,7 @@ from headrace.dataflow.language.problems import Path, Problem
 from headrace.dataflow.language.spec import GraphSpec
 from headrace.dataflow.planning.topology import policy_of
 from headrace.services.options import OptimizerOptions, TrainerOptions
+from headrace.services.trainer.store import missing
 
 _OTHER_CREDIT = ("the credit is not gae", "set advantage: gae")
 _NO_HEAD = ("no value head is trained", "set advantage: gae and critic: head")
@@ -36,6 +37,7 @@ def check_training(spec: GraphSpec) -> Iterator[Problem]:
             yield from _update(trainer, path)
             yield from _filter(trainer, path)
             yield from _algorithm_knobs(trainer, path)
+            yield from _store(trainer.checkpoint_store, path)
 
 
 def check_filter_sees_groups(largest: int, at: Path, trainer: TrainerOptions) -> Iterator[Problem]:
@@ -47,6 +49,16 @@ def check_filter_sees_groups(largest: int, at: Path, trainer: TrainerOptions) ->
             "with a single answer, so no step would ever be full",
             allowed="at least 2",
             way_out="ask for more answers, or remove the filter",
+        )
+
+
+def _store(address: str | None, path: Path) -> Iterator[Problem]:
+    if address is not None and (reason := missing(address)) is not None:
+        yield Problem(
+            path=(*path, "checkpoint_store"),
+            wrong=f"{address} cannot be used here: {reason}",
+            way_out="install what its scheme needs (s3: pip install s3fs, gs: gcsfs, abfs: adlfs), or name "
+            "another",
         )
 
 

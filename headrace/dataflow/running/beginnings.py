@@ -12,8 +12,10 @@ from headrace.dataflow.record.rundir import RunDir, read_jsonl
 from headrace.dataflow.running.assignments import Start
 from headrace.dataflow.running.observe import DirectReport
 from headrace.dataflow.running.supervisor import Again, NotAgain, the_same
+from headrace.services.errors import describe
 from headrace.services.host import Assignment
-from headrace.services.trainer.checkpoint import newest
+from headrace.services.trainer.checkpoint import Found, newest
+from headrace.services.trainer.copying import brought
 from headrace.transferqueue import Client, Refused
 
 
@@ -27,16 +29,39 @@ class Beginnings:
 
     def of_table(self, table: str) -> Start:
         trainer = trainer_on(self._spec, table)
-        return Start() if trainer is None else self._start(str(self._spec.nodes[trainer].policy))
+        if trainer is None:
+            return Start()
+        policy = str(self._spec.nodes[trainer].policy)
+        self._bring(policy)
+        return self._start(policy)
 
     def _start(self, policy: str) -> Start:
         """Where a policy's newest checkpoint stands."""
         found = newest(self.checkpoints(policy))
-        for skipped in found.skipped:
-            self._report.event("checkpoint_skipped", path=str(skipped.path), reason=skipped.reason)
+        self._tell_of(found)
         if found.checkpoint is None:
             return Start()
         return Start(step=found.checkpoint.step, checkpoint=found.checkpoint.path)
+
+    def _bring(self, policy: str) -> None:
+        """From the policy's store what is newer than the checkpoints here; a store that cannot be asked is
+        told of, and the run goes on from what is here."""
+        trainers = [node for node in self._spec.of_kind("trainer").values() if node.policy == policy]
+        address = next((node.options.checkpoint_store for node in trainers), None)
+        if address is None:
+            return
+        try:
+            found = brought(address, self.checkpoints(policy))
+        except Exception as error:
+            self._report.event("checkpoint_not_fetched", store=address, reason=describe(error))
+            return
+        self._tell_of(found)
+        if found.checkpoint is not None:
+            self._report.event("checkpoint_fetched", store=address, step=found.checkpoint.step)
+
+    def _tell_of(self, found: Found) -> None:
+        for skipped in found.skipped:
+            self._report.event("checkpoint_skipped", path=str(skipped.path), reason=skipped.reason)
 
     def checkpoints(self, policy: str) -> Path:
         return self._run.checkpoints_of(policy, alone=len(self._spec.of_kind("trainer")) == 1)

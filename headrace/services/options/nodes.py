@@ -173,6 +173,10 @@ class TrainerOptions(Placed):
     """Newest checkpoints kept."""
     keep_every: Natural = 0
     """Checkpoints of steps that it divides are kept for ever; 0: none."""
+    checkpoint_store: str | None = None
+    """Where a copy of each goes too, beside the steps and kept by the same rules: an address that fsspec
+    knows, of this policy alone, as s3://bucket/run, gs://bucket/run or file:///volume/run. A run goes on from
+    the newest that is there or here. None: nowhere."""
     show_samples: Natural = 4
     """Samples of each step that the dashboard shows, evenly spread over its rows; 0: none."""
 

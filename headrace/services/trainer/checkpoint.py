@@ -7,7 +7,7 @@ is skipped by `newest`, which says why. No pickle: weights and tensors are safet
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatch
 from pathlib import Path
@@ -92,6 +92,17 @@ def finish(aside: Path, step: int, values: Mapping[str, Any]) -> Checkpoint:
     return Checkpoint(path=path, step=step, values=values)
 
 
+def adopt(aside: Path) -> Checkpoint:
+    """Makes a checkpoint of what `begin` gave, filled from a copy of one, manifest and all. Raises ValueError
+    where it does not verify."""
+    if (reason := _fault(aside)) is not None:
+        raise ValueError(f"the copy of {aside.name} is not a complete checkpoint: {reason}")
+    _sync_tree(aside)
+    path = aside.parent.parent / aside.name
+    _replace(aside, path)
+    return _open(path)
+
+
 def abandon(aside: Path) -> None:
     """Gives up what `begin` gave."""
     shutil.rmtree(aside.parent, ignore_errors=True)
@@ -116,14 +127,15 @@ def read(path: Path) -> Checkpoint:
     return _open(path)
 
 
-def prune(directory: Path, *, keep: int, keep_every: int = 0) -> list[Path]:
-    """Removes all but the `keep` newest and those of steps that `keep_every` divides (0: of none), and what
-    unfinished writes left; returns the checkpoints removed."""
+def prune(directory: Path, *, keep: int, keep_every: int = 0, spared: Collection[str] = ()) -> list[Path]:
+    """Removes all but the `keep` newest, those of steps that `keep_every` divides (0: of none) and those of
+    the names that are `spared`, and what unfinished writes left; returns the checkpoints removed."""
     if keep < 1:
         raise ValueError(f"keep is {keep}; a run keeps at least its newest checkpoint")
     shutil.rmtree(directory / ASIDE, ignore_errors=True)
     there = steps(directory)
-    removed = superseded(there, keep=keep, keep_every=keep_every)
+    old = superseded(there, keep=keep, keep_every=keep_every)
+    removed = [step for step in old if there[step].name not in spared]
     for step in removed:
         shutil.rmtree(there[step])
     return [there[step] for step in removed]

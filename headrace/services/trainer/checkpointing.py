@@ -20,6 +20,7 @@ from headrace.services.options import TrainerOptions
 from headrace.services.room import Room
 from headrace.services.trainer import checkpoint
 from headrace.services.trainer.backend import Backend
+from headrace.services.trainer.copying import Copying
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -35,6 +36,7 @@ class Checkpointing:
         self._going: asyncio.Task[None] | None = None
         self._step = 0
         self._room: Room | None = None
+        self._copying: Copying | None = None
 
     @property
     def going(self) -> "asyncio.Task[None] | None":
@@ -49,6 +51,13 @@ class Checkpointing:
         self._compute = compute
         self._directory = context.checkpoint_folder
         self._step = context.flow.first_step
+        if (address := self._options.checkpoint_store) is not None:
+            self._copying = Copying(
+                address,
+                context.report,
+                keep=self._options.keep_checkpoints,
+                keep_every=self._options.keep_every,
+            )
         self._room = Room(self._directory, context.pulse, context.report)
 
     async def resumed(self) -> None:
@@ -84,6 +93,11 @@ class Checkpointing:
             self._going = None
             going.result()
 
+    async def copied(self) -> None:
+        """Returns once no copy is on its way into the store, whether it could be made or not."""
+        if self._copying is not None:
+            await self._copying.out()
+
     async def has_room(self) -> None:
         """Returns once none waits for room on disk: a run takes no step that it might not be able to keep."""
         await self._opened_room.there_is.wait()
@@ -92,6 +106,8 @@ class Checkpointing:
         """From now on nothing waits for room."""
         if self._room is not None:
             self._room.leave()
+        if self._copying is not None:
+            self._copying.leave()
 
     async def failure(self) -> str | None:
         """Once nothing is on its way: why the last one is not there, or None."""
@@ -119,6 +135,8 @@ class Checkpointing:
         seconds = time.monotonic() - began
         if not self._options.checkpoint_async:
             held_s = seconds
+        if self._copying is not None:
+            self._copying.begin(self._directory / checkpoint.STEP.format(step))
         self._context.report.event("checkpoint", step=step, seconds=seconds, steps_waited_s=held_s)
 
     async def _files(self, step: int, values: Mapping[str, Any], what: str) -> int:
@@ -160,5 +178,6 @@ class Checkpointing:
 
     def _pruned(self) -> int:
         keep = self._options.keep_checkpoints
-        checkpoint.prune(self._directory, keep=keep, keep_every=self._options.keep_every)
+        spared = set() if self._copying is None else self._copying.spared()
+        checkpoint.prune(self._directory, keep=keep, keep_every=self._options.keep_every, spared=spared)
         return checkpoint.oldest_step(self._directory, keep=keep)

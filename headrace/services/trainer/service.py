@@ -121,6 +121,7 @@ class Trainer:
         await self._publishing.out()
         await self._save()
         await self._checkpointing.out()
+        await self._checkpointing.copied()
         if flow.trainers > 1:
             await context.client.finish(context.node)
 
@@ -365,6 +366,7 @@ class Trainer:
                 self._not_saved(why)
             elif self._checkpointing.lacks(self._committed) and not self._torn:
                 await self._save_before_the_end()
+            await self._checkpointing.copied()
         finally:
             if self._opened is not None:
                 await self._run(self._opened.close)

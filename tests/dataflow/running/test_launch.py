@@ -325,6 +325,19 @@ def test_a_run_whose_rows_are_on_disk_is_not_gone_on_with_past_them(
         launched(resume=True)
 
 
+def test_a_run_whose_checkpoints_are_gone_goes_on_from_its_store(tmp_path: Path, launched: Launched) -> None:
+    store = f"learn.checkpoint_store=file://{tmp_path}/store"
+    assert launched(store, "steps=2") == 0
+    shutil.rmtree(tmp_path / "run" / "checkpoints")
+    assert launched(store, "steps=3", resume=True) == 0
+    (fetched,) = events(tmp_path, "checkpoint_fetched")
+    assert (fetched["step"], steps(tmp_path)) == (2, [0, 1, 2])
+    assert [each["path"] for each in events(tmp_path, "checkpoint_copied")] == [
+        "step-00000002",
+        "step-00000003",
+    ]
+
+
 def test_rows_that_lie_with_nodes_of_a_cluster_are_not_gone_on_without(
     tmp_path: Path, launched: Launched
 ) -> None:
