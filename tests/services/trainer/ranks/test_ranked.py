@@ -90,6 +90,16 @@ def test_two_ranks_take_the_steps_of_one_and_go_on_from_its_checkpoints(
         assert_close(two.weights(), weights, 0)
         trained(two, range(2, 3))
         assert_close(two.weights(), went_on, 0)
+        back = alone()
+        back.load(saved)
+        assert_close(back.weights(), weights, 0)
+        assert_close(back.state(), state_files(saved), 0)
+        trained(back, range(2, 3))
+        assert_close(back.weights(), went_on, 1e-11)
+        (wider := tmp_path / "wider").mkdir()
+        back.save(wider)
+        two.load(wider)
+        assert_close(two.weights(), back.weights(), 0)
     assert not list(tmp_path.glob("*/rendezvous*"))
 
 
