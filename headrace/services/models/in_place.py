@@ -42,16 +42,20 @@ def replace_weights(model: torch.nn.Module, weights: Mapping[str, torch.Tensor])
     """Has `model` hold checked `weights`; tied tensors follow each other.
 
     A stored version is verified first, and is read where it lies from then on: its file is locked for as long
-    as the model holds tensors of it. What is on another device, or cannot be read there, is copied in place.
-    Raises WeightsError where bytes are not those published; the model is as it was then.
+    as the model holds tensors of it. What cannot be read there is copied: on a GPU in place, on the CPU to
+    new memory, since what the model has may be a version's. Raises WeightsError where bytes are not those
+    published; the model is as it was then.
     """
     held = _held(model)
     is_stored = isinstance(weights, Version)
     for name, tensor in weights.items():
-        if is_stored and lies_here(held[name]) and is_aligned(tensor):
-            held[name].data = tensor
+        target = held[name]
+        if target.device.type != "cpu":
+            target.copy_(tensor)
+        elif is_stored and lies_here(target) and is_aligned(tensor):
+            target.data = tensor
         else:
-            held[name].copy_(tensor)
+            target.data = torch.empty_like(target).copy_(tensor)
 
 
 def _held(model: torch.nn.Module) -> dict[str, torch.Tensor]:
