@@ -56,6 +56,8 @@ class Replica:
         self._context = context
         self._weights = weights
         self._in_flight = 0
+        self._unbegun: dict[int, tuple[Lease, Rows]] = {}
+        """Leased, by their object's id: work that is cancelled before its first line hands nothing back."""
         self._failures_in_a_row = 0
         self._rows_done = 0
         self._weights_gone = 0
@@ -91,7 +93,11 @@ class Replica:
                 helpers.append(background.create_task(self._follow(self._weighted)))
             self.lifecycle.to(State.READY)
             self._pulse.ready = True
-            await self._serve()
+            try:
+                await self._serve()
+            finally:
+                for lease, rows in self._unbegun.values():
+                    await self._hand_back(lease, set(rows.uids.tolist()), "stopped", failed=False)
             for helper in helpers:
                 helper.cancel()
 
@@ -138,6 +144,7 @@ class Replica:
                     continue
                 for part in [] if lease is None else split(lease.rows):
                     self._in_flight += len(part)
+                    self._unbegun[id(part)] = cast(Lease, lease), part
                     work.create_task(self._work(cast(Lease, lease), part))
         if ended and hasattr(self._service, "end"):
             await cast(Producer, self._service).end()
@@ -176,6 +183,7 @@ class Replica:
             return None
 
     async def _work(self, lease: Lease, rows: Rows) -> None:
+        del self._unbegun[id(rows)]
         left, leased = set(rows.uids.tolist()), self._context.trace.now()
         try:
             with self.clock.during("busy"), self._pulse.working(f"process {len(rows)} rows"):

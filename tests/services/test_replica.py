@@ -1,11 +1,12 @@
 """The runtime of one replica, over a real queue, with services of a few lines."""
 
 import asyncio
+import inspect
 import time
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import torch
@@ -134,6 +135,34 @@ async def test_a_cancelled_replica_hands_back_what_it_holds_without_counting_an_
         assert lease.rows.attempts.tolist() == [1] * 8
         assert (service.interrupted, service.closed) == (1, 1)
         assert b.report.states[-1] == "stopped"
+
+
+async def test_rows_whose_work_was_cancelled_before_it_began_go_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where another group's failure ends the replica in the moment in which a lease comes."""
+    service, cancelled = Double(), asyncio.Event()
+
+    def cancel() -> None:
+        for task in asyncio.all_tasks():
+            if inspect.getcoroutinestate(coroutine := cast(Any, task.get_coro())) == inspect.CORO_CREATED:
+                assert coroutine.__name__ == "_work"
+                task.cancel()
+        cancelled.set()
+
+    def leased(rows: Rows) -> list[Rows]:
+        asyncio.get_running_loop().call_soon(cancel)
+        return [rows]
+
+    monkeypatch.setattr(replica, "split", leased)
+    async with bed(service, tmp_path) as b:
+        await put_numbers(b.client, groups=4)
+        running = asyncio.create_task(b.replica.run())
+        await cancelled.wait()
+        running.cancel()
+        await asyncio.wait({running})
+        assert (service.calls, service.closed) == ([], 1)
+        assert await b.figures() == (8, 0, 0)
 
 
 async def test_what_was_begun_of_a_row_goes_with_it_to_its_next_lease(tmp_path: Path) -> None:
