@@ -149,6 +149,11 @@ class Bed:
         table = (await self.client.stats()).tables["numbers"]
         return table.tasks["double"].ready, table.tasks["double"].leased, table.quarantined
 
+    async def nothing_is_leased(self) -> None:
+        """Returns once that is so: a lease that was answered as its asker ended is on its way back."""
+        while (await self.figures())[1]:
+            pass
+
 
 @asynccontextmanager
 async def bed(
