@@ -4,7 +4,6 @@ Invariant: the file is there while the API answers, and its owner alone may read
 """
 
 import json
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Self
 from urllib.parse import urlencode
 
+from headrace.dataflow.control.owned import owned, write_owned
 from headrace.dataflow.record.rundir import RunDir, RunDirError
 from headrace.dataflow.running.locks import Held, held
 
@@ -61,23 +61,13 @@ class Door:
     def page_in(self, directory: Path, who: str) -> Path:
         """A file that leads a browser in: a link in a command line shows in `ps`. It goes with the launch."""
         page = RunDir.open(directory).path / PAGE
-        _write(page, ONWARD.format(path=escape(self.link(who))))
+        write_owned(page, ONWARD.format(path=escape(self.link(who))))
         return page
 
     @contextmanager
     def shown_in(self, run_dir: Path) -> Iterator[None]:
-        _write(run_dir / FILE, json.dumps(asdict(self)))
         try:
-            yield
+            with owned(run_dir, {FILE: json.dumps(asdict(self))}):
+                yield
         finally:
-            for name in (FILE, PAGE):
-                (run_dir / name).unlink(missing_ok=True)
-
-
-def _write(file: Path, text: str) -> None:
-    """At once, and for its owner alone."""
-    aside = file.with_name(f"{file.name}.writing")
-    aside.unlink(missing_ok=True)
-    with open(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
-        out.write(text)
-    aside.rename(file)
+            (run_dir / PAGE).unlink(missing_ok=True)

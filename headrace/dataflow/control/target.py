@@ -4,7 +4,6 @@ Invariant: they are there while the API answers, and the token's owner alone may
 """
 
 import json
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from headrace.dataflow.control.door import Door
+from headrace.dataflow.control.owned import owned
 
 TARGETS: Final = "prometheus.json"
 """For `file_sd_configs`."""
@@ -23,19 +23,5 @@ TOKEN: Final = "prometheus.token"
 def scraped(door: Door, run_dir: Path) -> Iterator[None]:
     labels = {"run": f"{run_dir.parent.name}/{run_dir.name}"}
     targets = [{"targets": [urlsplit(door.url).netloc], "labels": labels}]
-    made = {TOKEN: door.token, TARGETS: json.dumps(targets)}
-    for file, text in made.items():
-        _write(run_dir / file, text)
-    try:
+    with owned(run_dir, {TOKEN: door.token, TARGETS: json.dumps(targets)}):
         yield
-    finally:
-        for file in made:
-            (run_dir / file).unlink(missing_ok=True)
-
-
-def _write(file: Path, text: str) -> None:
-    aside = file.with_name(f"{file.name}.writing")
-    aside.unlink(missing_ok=True)
-    with open(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
-        out.write(text)
-    aside.rename(file)
