@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from headrace import __version__
-from headrace.dataflow.control.commands import COMMANDS
+from headrace.dataflow.control.asking import LATEST, RunDirectory, Why
+from headrace.dataflow.control.commands import COMMANDS, unpause
 from headrace.dataflow.control.door import AskRefused
 from headrace.dataflow.control.looking import COMMANDS as LOOKS
 from headrace.dataflow.doctor.command import COMMANDS as DOCTOR
@@ -116,6 +117,18 @@ def run(
     except KeyboardInterrupt:
         code = INTERRUPTED
     raise typer.Exit(code)
+
+
+@app.command()
+def resume(
+    directory: Annotated[Path | None, typer.Argument(metavar="[RUN]", help="The run's directory.")] = None,
+    run_directory: RunDirectory = LATEST,
+    why: Why = "",
+) -> None:
+    """Go on with a run that is paused, or, from its newest checkpoint, with one that has ended."""
+    found = directory or run_directory
+    if not unpause(found, why):
+        run(str(found))
 
 
 @app.command()

@@ -97,22 +97,15 @@ def pause(run: RunDirectory = LATEST, why: Why = "") -> None:
     typer.echo("paused: what is held is finished, and nothing more is handed out")
 
 
-def resume(
-    directory: Annotated[Path | None, typer.Argument(metavar="[RUN]", help="The run's directory.")] = None,
-    run: RunDirectory = LATEST,
-    why: Why = "",
-) -> None:
-    """Go on with a run that is paused, or, from its newest checkpoint, with one that has ended."""
+def unpause(run: Path, why: str) -> bool:
+    """Has a paused run go on; False where no launch of it lives."""
     from headrace.dataflow.control.door import Door
 
-    found = directory or run
-    if Door.is_of_live(found):
-        control(found).post("/v1/resume", why=why)
-        typer.echo("resumed")
-        return
-    from headrace.dataflow.cli import run as go_on
-
-    go_on(str(found))
+    if not Door.is_of_live(run):
+        return False
+    control(run).post("/v1/resume", why=why)
+    typer.echo("resumed")
+    return True
 
 
 def stop(run: RunDirectory = LATEST, why: Why = "") -> None:
@@ -144,7 +137,6 @@ COMMANDS = {
     "upgrade": upgrade,
     "set": set_,
     "pause": pause,
-    "resume": resume,
     "stop": stop,
     "inject": inject,
 }
