@@ -3,8 +3,8 @@
 All waiting happens here, on the server's side, each wait with its deadline; one timer stands at the next
 deadline and nothing is polled. Bytes that are no message are counted and cost nothing else. With
 `durability="disk"` replies go out once the transaction that holds their operations is committed; what
-arrives together is committed together. Where the disk is full it stands still, see `server/standstill.py`, and
-tries again: nothing that it answered is lost.
+arrives together is committed together. Where the disk is full it stands still, see `server/standstill.py`,
+and tries again: nothing that it answered is lost.
 """
 
 import asyncio

@@ -38,6 +38,7 @@ def check_training(spec: GraphSpec) -> Iterator[Problem]:
             yield from _filter(trainer, path)
             yield from _algorithm_knobs(trainer, path)
             yield from _store(trainer.checkpoint_store, path)
+    yield from _one_store_each(spec)
 
 
 def check_filter_sees_groups(largest: int, at: Path, trainer: TrainerOptions) -> Iterator[Problem]:
@@ -60,6 +61,19 @@ def _store(address: str | None, path: Path) -> Iterator[Problem]:
             way_out="install what its scheme needs (s3: pip install s3fs, gs: gcsfs, abfs: adlfs), or name "
             "another",
         )
+
+
+def _one_store_each(spec: GraphSpec) -> Iterator[Problem]:
+    owners: dict[str, str] = {}
+    for name, node in spec.nodes.items():
+        if isinstance(trainer := node.options, TrainerOptions) and trainer.checkpoint_store is not None:
+            owner = owners.setdefault(trainer.checkpoint_store.rstrip("/"), name)
+            if owner != name:
+                yield Problem(
+                    path=("nodes", name, "checkpoint_store"),
+                    wrong=f"{trainer.checkpoint_store} has the checkpoints of '{owner}' already",
+                    way_out="give each trainer an address of its own",
+                )
 
 
 def _schedule(optimizer: OptimizerOptions, path: Path, steps: int) -> Iterator[Problem]:

@@ -10,19 +10,23 @@ from headrace.dataflow.planning.topology import trainer_on
 from headrace.dataflow.record.history import History
 from headrace.dataflow.record.rundir import RunDir, read_jsonl
 from headrace.dataflow.running.assignments import Start
-from headrace.dataflow.running.observe import DirectReport
 from headrace.dataflow.running.supervisor import Again, NotAgain, the_same
+from headrace.services.base import Report
 from headrace.services.errors import describe
 from headrace.services.host import Assignment
-from headrace.services.trainer.checkpoint import Found, newest
+from headrace.services.trainer.checkpoint import Found, newest, steps
 from headrace.services.trainer.copying import brought
 from headrace.transferqueue import Client, Refused
+
+
+class StoreUnreachable(Exception):
+    """A run has no checkpoint here, and its store, which may have some, cannot be asked."""
 
 
 class Beginnings:
     """Of one run directory."""
 
-    def __init__(self, spec: GraphSpec, run: RunDir, report: DirectReport) -> None:
+    def __init__(self, spec: GraphSpec, run: RunDir, report: Report) -> None:
         self._spec = spec
         self._run = run
         self._report = report
@@ -44,8 +48,8 @@ class Beginnings:
         return Start(step=found.checkpoint.step, checkpoint=found.checkpoint.path)
 
     def _bring(self, policy: str) -> None:
-        """From the policy's store what is newer than the checkpoints here; a store that cannot be asked is
-        told of, and the run goes on from what is here."""
+        """From the policy's store what is newer than the checkpoints here. A store that cannot be asked is
+        told of, and the run goes on from what is here. Raises StoreUnreachable where nothing is."""
         trainers = [node for node in self._spec.of_kind("trainer").values() if node.policy == policy]
         address = next((node.options.checkpoint_store for node in trainers), None)
         if address is None:
@@ -54,7 +58,12 @@ class Beginnings:
             found = brought(address, self.checkpoints(policy))
         except Exception as error:
             self._report.event("checkpoint_not_fetched", store=address, reason=describe(error))
-            return
+            if steps(self.checkpoints(policy)):
+                return
+            raise StoreUnreachable(
+                f"checkpoint_store {address} of policy {policy!r} cannot be asked what it has, and no "
+                f"checkpoint is here: {describe(error)}; have it answer, or leave checkpoint_store out"
+            ) from error
         self._tell_of(found)
         if found.checkpoint is not None:
             self._report.event("checkpoint_fetched", store=address, step=found.checkpoint.step)

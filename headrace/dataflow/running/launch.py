@@ -37,7 +37,7 @@ from headrace.dataflow.record.seen import Seen
 from headrace.dataflow.record.summary import closing, summary
 from headrace.dataflow.record.telemetry import QUEUE, RUN_ENDED, RUN_STARTED, Speakers, Telemetry
 from headrace.dataflow.running.assignments import Places, assignments
-from headrace.dataflow.running.beginnings import Beginnings
+from headrace.dataflow.running.beginnings import Beginnings, StoreUnreachable
 from headrace.dataflow.running.changes import Changes
 from headrace.dataflow.running.current import Current
 from headrace.dataflow.running.drills import Drills
@@ -63,7 +63,7 @@ Status = Literal["completed", "failed", "interrupted"]
 
 EXIT_CODES: dict[Status, int] = {"completed": 0, "failed": 1, "interrupted": 130}
 
-FAILURES = (RuntimeUnavailable, ReplicaFailed, ReplicaDied, QueueError)
+FAILURES = (RuntimeUnavailable, StoreUnreachable, ReplicaFailed, ReplicaDied, QueueError)
 """What may keep a run from starting; anything else is a fault of ours and travels."""
 
 

@@ -55,8 +55,11 @@ class Store:
         try:
             self._files.get_file(f"{there}/{MANIFEST}", str(aside / MANIFEST))
             for name in checkpoint.digests(aside):
-                (aside / name).parent.mkdir(parents=True, exist_ok=True)
-                self._files.get_file(f"{there}/{name}", str(aside / name))
+                target = (aside / name).resolve()
+                if not target.is_relative_to(aside.resolve()):
+                    raise ValueError(f"{there}/{MANIFEST} names {name!r}, which lies outside of a checkpoint")
+                target.parent.mkdir(parents=True, exist_ok=True)
+                self._files.get_file(f"{there}/{name}", str(target))
             return checkpoint.adopt(aside)
         except BaseException:
             checkpoint.abandon(aside)

@@ -1,6 +1,7 @@
 """Copies of checkpoints in a store: complete or not there, brought back as they were, no step's business."""
 
 import asyncio
+import json
 import shutil
 from pathlib import Path
 from typing import Any, ClassVar
@@ -74,6 +75,17 @@ def test_a_copy_that_was_cut_short_or_is_damaged_is_none(tmp_path: Path) -> None
         "the copy of step-00000008 is not a complete checkpoint: config.json does not match its sha256",
     )
     assert [each.name for each in (tmp_path / "there").iterdir()] == ["step-00000004"]
+
+
+def test_a_manifest_puts_nothing_outside_of_its_checkpoint(tmp_path: Path) -> None:
+    store = Store(f"file://{tmp_path}/store")
+    store.put(write(tmp_path / "here", 4))
+    manifest = tmp_path / "store" / "step-00000004" / checkpoint.MANIFEST
+    (tmp_path / "store" / "evil").write_text("")
+    manifest.write_text(json.dumps({"sha256": {"../evil": ""}}))
+    with pytest.raises(ValueError, match=r"names '\.\./evil', which lies outside of a checkpoint"):
+        store.fetch(4, tmp_path / "there")
+    assert list((tmp_path / "there").rglob("*")) == []
 
 
 def test_copies_are_kept_by_the_rules_of_checkpoints(tmp_path: Path) -> None:
