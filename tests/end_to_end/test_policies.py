@@ -109,7 +109,7 @@ def test_each_policy_has_a_bound_of_its_own_and_comes_up_to_it(
         tmp_path / "run",
         *(f"policies.{policy}.staleness={bound}" for policy, bound in bounds.items()),
         *(["learn_judging.prompts_per_step=2", "learn_judging.steps=12"] if bounds["verifier"] else []),
-        f"judging.verifier.function={JUDGING}:counted",
+        *(f"judging.verifier.function={JUDGING}:counted", "judging.verifier.limits=null"),
         recorded(TRAINERS[ahead], tmp_path / "ahead.jsonl", **waits),
     )
     assert run.code == 0
