@@ -29,8 +29,9 @@ RUNS ?= 100
 chaos: $(READY)
 	$(BIN)/python -m tests.chaos.chaos --runs $(RUNS)
 
+# One thread from the process's first on, as a replica of one core has it: vLLM counts on all threads to have as many.
 vllm: $(VLLM_READY)
-	$(VLLM)/bin/python -m pytest -m nightly $(VLLM_TESTS)
+	OMP_NUM_THREADS=1 $(VLLM)/bin/python -m pytest -m nightly $(VLLM_TESTS)
 
 check: $(READY)
 	$(BIN)/ruff format --check .
