@@ -1,6 +1,7 @@
 """A run is looked at and changed while it goes on, by the commands of an operator."""
 
 import json
+import subprocess
 from pathlib import Path
 
 import psutil
@@ -9,7 +10,7 @@ from typer.testing import CliRunner
 
 from headrace.dataflow.cli import app
 from headrace.dataflow.control.door import AskRefused
-from tests.end_to_end.runs import ended, events, processes, started, until, until_recorded
+from tests.end_to_end.runs import ended, events, processes, started, steps, until, until_recorded
 
 GRAPH = """\
 name: live
@@ -41,6 +42,15 @@ def refused(directory: Path, *command: str) -> str:
     return str(result.exception)
 
 
+def widened(process: "subprocess.Popen[str]", directory: Path) -> None:
+    """Its trainer goes on in two ranks, and in one again."""
+    for before, after in ((1, 2), (2, 1)):
+        told = asked(directory, "scale", f"learn={after}")
+        assert told == f"learn {before} -> {after}: renewed learn/0\n"
+        made = len(steps(directory))
+        until_recorded(process, lambda made=made: len(steps(directory)) >= made + 2)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("runtime", ["local", "ray"])
 def test_a_live_run_is_changed_in_every_way_and_stopped_and_loses_nothing(
@@ -66,6 +76,8 @@ def test_a_live_run_is_changed_in_every_way_and_stopped_and_loses_nothing(
         again = ("upgrade", "answers", str(file), f"runtime={runtime}")
         assert asked(directory, *again, "answers.fake.mean_tokens=3") == "upgraded: answers/0\n"
         assert "nodes.answers.temperature: other" in refused(directory, *again, "answers.temperature=2")
+        if runtime == "local":
+            widened(process, directory)
         asked(directory, "pause", "--why", "a look")
         assert ": a look" in asked(directory, "ps").splitlines()[1]
         assert "is paused already, by" in refused(directory, "pause")
@@ -93,6 +105,7 @@ def test_a_live_run_is_changed_in_every_way_and_stopped_and_loses_nothing(
             ("drain", ""),
             ("scale", ""),
             ("upgrade", ""),
+            *([("scale", "")] * 2 if runtime == "local" else []),
             ("pause", "a look"),
             ("resume", ""),
             ("stop", "enough"),

@@ -127,6 +127,7 @@ class ScaledTo(Answer):
     after: int
     added: list[str]
     drained: list[str]
+    renewed: list[str] = Field(description="Of a trainer, whose data-parallel ranks are counted.")
     done: bool = Field(description="False of a dry run.")
 
 

@@ -14,14 +14,14 @@ def scale(
     why: Why = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done.")] = False,
 ) -> None:
-    """Add replicas to a service of a live run, or drain its youngest."""
+    """Add replicas to a service of a live run, or drain its youngest; of a trainer, change its ranks."""
     node, replicas = _setting(setting, "answers=4")
     try:
         number = int(replicas)
     except ValueError:
         raise typer.BadParameter(f"{replicas!r} is no number of replicas") from None
     done = control(run).post(f"/v1/services/{node}/scale", replicas=number, dry_run=dry_run, why=why)
-    parts = [f"{label} {', '.join(done[label])}" for label in ("added", "drained") if done[label]]
+    parts = [f"{label} {', '.join(done[label])}" for label in ("added", "drained", "renewed") if done[label]]
     changed = "; ".join(parts) or "nothing to change"
     typer.echo(f"{'would be: ' * dry_run}{node} {done['before']} -> {done['after']}: {changed}")
 

@@ -15,7 +15,7 @@ from headrace.services.lifecycle import State
 
 STATE = "state"
 FAILURES = ("died", "failed", "wedged", "given_up")
-ENDS = ("retired", "drained")
+ENDS = ("retired", "drained", "renewed")
 """Events of the launcher that end a life of a replica, by a failure or not."""
 
 

@@ -2,6 +2,8 @@
 
     scale     adds replicas, or drains the youngest; where one does not come up, or when cancelled, those
               added go again
+    widen     a trainer ends with a checkpoint and goes on from it in other ranks, or in those that it had
+              where these do not come up
     drain     one replica ends, and its service has one fewer
     restart   one after another is drained and started anew; when cancelled, those left stay as they are
     upgrade   one after another is replaced by one with new options, which has to be ready before the old one
@@ -11,7 +13,7 @@ Invariant: a replica that drains finishes what it holds, or hands it back; a ser
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
 from typing import Protocol
@@ -21,11 +23,12 @@ from headrace.dataflow.record.board import Board
 from headrace.dataflow.running.asks import Asker, Refusal
 from headrace.dataflow.running.changes import Change, Changes
 from headrace.dataflow.running.current import Current
-from headrace.dataflow.running.supervisor import Supervisor
+from headrace.dataflow.running.supervisor import Renewal, Supervisor
 from headrace.dataflow.running.upgrade import upgraded
 from headrace.services.host import Assignment
 from headrace.services.kinds import kind_of
 from headrace.services.lifecycle import State
+from headrace.services.options import TrainerOptions
 
 DRAIN_S = 60.0
 """After which a draining replica hands back what it has not finished."""
@@ -47,6 +50,8 @@ class Scaled:
     after: int
     added: Sequence[str]
     drained: Sequence[str]
+    renewed: Sequence[str] = ()
+    """Of a trainer, whose data-parallel ranks are counted."""
     done: bool
     """False of a dry run."""
 
@@ -73,10 +78,12 @@ class ServiceChanges:
         self._keep = keep
 
     async def scale(self, node: str, replicas: int, asker: Asker, *, dry_run: bool = False) -> Scaled:
-        """Returns once those added are ready, or those drained are gone."""
-        template = self._changeable(node)
+        """Returns once those added are ready, or those drained are gone; of a trainer see `_widen`."""
         if not 1 <= replicas <= MOST_REPLICAS:
             raise Refusal(f"{node}: got {replicas} replicas; 1 to {MOST_REPLICAS} are allowed")
+        if node in self._told and self._told[node].kind == "trainer":
+            return await self._widen(node, replicas, asker, dry_run=dry_run)
+        template = self._changeable(node)
         running = self._supervisor.replicas(node)
         free = self._free(node)
         added = [replace(template, index=next(free)) for _ in range(replicas - len(running))]
@@ -97,6 +104,47 @@ class ServiceChanges:
         with self._changes.making(node, "scale", asker, is_final=not added, **counts) as change:
             await self._add(added, change)
             await asyncio.gather(*(self._drain(name, f"scaled to {replicas}") for name in drained))
+            self._current.spec = spec
+        return scaled
+
+    async def _widen(self, node: str, ranks: int, asker: Asker, *, dry_run: bool) -> Scaled:
+        """Another data-parallel width of a trainer; returns once it is ready at it."""
+        running = self._running(node)
+        now: TrainerOptions = self._current.spec.nodes[node].options
+        spec = self._current.with_options(node, parallel=replace(now.parallel, dp=ranks))
+        self._current.require(spec)
+        renewed = running if ranks != now.parallel.dp else []
+        scaled = Scaled(
+            node=node,
+            before=now.parallel.dp,
+            after=ranks,
+            added=[],
+            drained=[],
+            renewed=renewed,
+            done=not dry_run,
+        )
+        if dry_run or not renewed:
+            return scaled
+        (name,), old, new = running, self._told[node], self._current.told(spec)[node]
+        reason = f"scaled from {now.parallel.dp} to {ranks} ranks"
+        renewal = Renewal(change=_as(new), back=_as(old), reason=reason)
+        limit_s = old.flow.no_progress_timeout_s
+        counts = {"before": now.parallel.dp, "after": ranks}
+        with self._changes.making(node, "scale", asker, is_final=True, **counts):
+            try:
+                await self._supervisor.renew(name, renewal, timeout_s=limit_s)
+            except TimeoutError:
+                raise Refusal(
+                    f"{name} has not ended after {limit_s:g} s; it is changed once it has"
+                ) from None
+            await self._ready(old)
+            if not self._supervisor.settled(name):
+                standing = self._board.standing(name)
+                error = "" if standing is None else standing.error
+                raise Refusal(
+                    f"{name} did not come up in {ranks} ranks, and goes on in those it had: {error}"
+                )
+            self._told[node] = new
             self._current.spec = spec
         return scaled
 
@@ -202,10 +250,15 @@ class ServiceChanges:
                 f"{node} is a {template.kind}, of which there is one, since {why}; stop the run, and go on "
                 "with it by `headrace run DIR`"
             )
-        self._changes.require_free(node)
-        if not self._supervisor.replicas(node):
-            raise Refusal(f"{node} has no replica left that runs: no unfinished policy needs it")
+        self._running(node)
         return template
+
+    def _running(self, node: str) -> list[str]:
+        """The replicas of a service that nobody is changing. Raises Refusal where there is none."""
+        self._changes.require_free(node)
+        if running := self._supervisor.replicas(node):
+            return running
+        raise Refusal(f"{node} has no replica left that runs: no unfinished policy needs it")
 
     async def _drain(self, replica: str, reason: str) -> None:
         standing = self._board.standing(replica)
@@ -232,3 +285,8 @@ class ServiceChanges:
         error = "" if standing is None else standing.error
         what = "has ended before it was ready" if over.done() else f"is not ready after {limit_s:g} s"
         raise Refusal(f"{name} {what}{': ' * bool(error)}{error}; its log: {assignment.log_file}")
+
+
+def _as(told: Assignment) -> Callable[[Assignment], Assignment]:
+    """Gives a replica the options and cores of another assignment, and leaves where it goes on."""
+    return lambda replica: replace(replica, options=told.options, threads=told.threads)

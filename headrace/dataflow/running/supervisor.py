@@ -15,7 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from headrace.dataflow.running.runtimes.base import ReplicaDied, ReplicaHandle, Runtime
 from headrace.dataflow.running.watch import Limits, Wedged, always, lived
@@ -38,6 +38,20 @@ LOADING_LEAST_S = 120.0
 Again = Callable[[Assignment], Awaitable[Assignment]]
 """What a replacement is told, given what the replica was told that died; asked once its leases are back.
 Raises NotAgain where nothing can take its place."""
+
+
+Change = Callable[[Assignment], Assignment]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Renewal:
+    """What becomes of a replica that was ended to go on otherwise."""
+
+    change: Change
+    back: Change
+    """Where it fails before it has `settled`."""
+    reason: str
+    begun: asyncio.Event = field(default_factory=asyncio.Event, repr=False)
 
 
 async def the_same(assignment: Assignment) -> Assignment:
@@ -85,6 +99,8 @@ class Supervisor:
         self._retired: set[str] = set()
         self._leaving: set[str] = set()
         self._on_trial: set[str] = set()
+        self._renewals: dict[str, Renewal] = {}
+        self._ways_back: dict[str, Change] = {}
         self._stopping = False
 
     def keep(
@@ -161,6 +177,25 @@ class Supervisor:
         self._left[_node(replica)] -= 1
         self._report.event("drained", replica=replica, reason=reason)
 
+    async def renew(self, replica: str, renewal: Renewal, *, timeout_s: float) -> None:
+        """Ends the only replica of a role, which hands back what it holds and keeps what it made, and starts
+        it anew, changed, from where `again` of its `keep` says; returns once that is begun.
+
+        Its process is killed after `timeout_s`. Where it has none of its own TimeoutError is raised, and it
+        is changed once it ends. A role that cannot go on from what it kept is lost.
+        """
+        self._renewals[replica] = renewal
+        if (handle := self._handles.get(replica)) is not None:
+            with suppress(ReplicaFailed, ReplicaDied):
+                await handle.stop(timeout_s)
+        begun = asyncio.create_task(renewal.begun.wait())
+        await asyncio.wait({begun, self._kept[replica]}, return_when=asyncio.FIRST_COMPLETED)
+        begun.cancel()
+
+    def settled(self, replica: str) -> bool:
+        """Whether one that was renewed goes on as it was asked to; from now on it does not go back."""
+        return self._ways_back.pop(replica, None) is not None
+
     async def stop(self) -> None:
         """Stops every replica; what they hold goes back to the queue. Those being started are not."""
         self._stopping = True
@@ -194,7 +229,9 @@ class Supervisor:
             started = time.monotonic()
             try:
                 await self._live(assignment, restarts)
-                return
+                if assignment.replica not in self._renewals or self._is_ending(assignment):
+                    return
+                assignment = await self._renewed(assignment, again)
             except (ReplicaFailed, ReplicaDied) as error:
                 failures = 1 if time.monotonic() - started > STEADY_AFTER_S else failures + 1
                 await self._mourn(assignment, error)
@@ -202,10 +239,32 @@ class Supervisor:
                     return
                 try:
                     assignment = await self._again(assignment, again, error, failures)
+                    assignment = self._changed(assignment)
                 except NotAgain as why:
                     self._give_up(assignment, failures, error, why)
                     return
             restarts += 1
+
+    async def _renewed(self, ended: Assignment, again: Again) -> Assignment:
+        reason = self._renewals[ended.replica].reason
+        await self._client.evict(ended.replica, reason)
+        try:
+            return self._changed(await again(ended))
+        except NotAgain as why:
+            self._give_up(ended, 0, ReplicaFailed(f"it was ended: {reason}"), why)
+            raise
+
+    def _changed(self, told: Assignment) -> Assignment:
+        """By what was asked of it, or back again where it failed since."""
+        if (renewal := self._renewals.pop(told.replica, None)) is not None:
+            self._ways_back[told.replica] = renewal.back
+            self._report.event("renewed", replica=told.replica, reason=renewal.reason)
+            renewal.begun.set()
+            return renewal.change(told)
+        if (back := self._ways_back.pop(told.replica, None)) is None:
+            return told
+        self._report.event("taken_back", replica=told.replica, reason="it failed before it was ready")
+        return back(told)
 
     def _failed_on_trial(self, assignment: Assignment, error: Exception) -> bool:
         if assignment.replica not in self._on_trial:

@@ -42,7 +42,8 @@ async def client(launch: Launch, tmp_path: Path) -> AsyncIterator[httpx2.AsyncCl
 async def test_asks_arrive_with_who_and_why(client: httpx2.AsyncClient, launch: Launch) -> None:
     scaled = await client.post("/v1/services/answers/scale", json={"replicas": 2, "why": "busy"})
     assert scaled.json() == {
-        "node": "answers", "before": 1, "after": 2, "added": ["answers/1"], "drained": [], "done": True,
+        "node": "answers", "before": 1, "after": 2, "added": ["answers/1"], "drained": [], "renewed": [],
+        "done": True,
     }  # fmt: skip
     restarted = await client.post("/v1/services/answers/restart", json={})
     assert restarted.json() == {"restarted": ["answers/0"]}

@@ -85,18 +85,22 @@ class Launched:
     """`services` of a launch of `spec`; `loading` names starts, as "scores/0 start 2", that do not come to be
     ready."""
 
-    def __init__(self, spec: GraphSpec, *, loading: tuple[str, ...] = (), **lives: list[Any]) -> None:
+    def __init__(
+        self, spec: GraphSpec, *, node: str = "scores", loading: tuple[str, ...] = (), **lives: list[Any]
+    ) -> None:
+        """`node`: whose replicas live."""
         self.diary: list[str] = []
         self.told: list[Assignment] = []
         """To each replica that was started."""
         self.current = current(spec)
         board = Board()
         self.report = Heard(board, loading)
-        runtime, queue = Lives(self.diary, **lives), Queue(self.diary)
-        self.supervisor = Supervisor(cast(Any, runtime), cast(Client, queue), self.report, max_restarts=3)
+        self.runtime = Lives(self.diary, **lives)
+        queue = cast(Client, Queue(self.diary))
+        self.supervisor = Supervisor(cast(Any, self.runtime), queue, self.report, max_restarts=3)
         told = assignments(spec, plan(spec, CLUSTER), PLACES)
         for each in told:
-            if each.node == "scores":
+            if each.node == node:
                 self.keep(each)
         self.changes = Changes(self.report)
         self.services = ServiceChanges(

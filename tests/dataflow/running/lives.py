@@ -27,10 +27,12 @@ class Lives:
 
     def __init__(self, diary: list[str], **lives: list[Any]) -> None:
         self.diary = diary
+        self.started: list[Assignment] = []
         self.lives = {name.replace("_", "/"): iter(ends) for name, ends in lives.items()}
 
     async def start(self, assignment: Assignment) -> ReplicaHandle:
         self.diary.append(f"start {assignment.replica}")
+        self.started.append(assignment)
         end = next(self.lives[assignment.replica])
         if end == NEVER_STARTS:
             try:

@@ -98,3 +98,33 @@ async def test_replicas_that_drain_are_not_called_back() -> None:
     ):
         launched.changes.cancel("scores", BOB)
     await launched.supervisor.stop()
+
+
+async def test_a_trainer_is_scaled_in_ranks_and_goes_on_from_its_checkpoint() -> None:
+    launched = await Launched(graph(), node="learn", learn_0=[GOES_ON, GOES_ON]).up()
+    would = await launched.services.scale("learn", 2, ANN, dry_run=True)
+    assert (would.before, would.after, would.renewed, would.done) == (1, 2, ["learn/0"], False)
+    assert (await launched.services.scale("learn", 2, ANN)).done
+    assert launched.diary == ["start learn/0", "stop learn/0", "evict learn/0", "start learn/0"]
+    assert [each.options.parallel.dp for each in launched.runtime.started] == [1, 2]
+    assert launched.current.spec.nodes["learn"].options.parallel.dp == 2
+    assert (await launched.services.scale("learn", 2, ANN)).renewed == []
+    with pytest.raises(Refusal, match="learn is a trainer, of which there is one"):
+        await launched.services.restart("learn", ANN)
+    with pytest.raises(Refusal, match="learn: got 0 replicas; 1 to 256 are allowed"):
+        await launched.services.scale("learn", 0, ANN)
+    assert [each["action"] for each in launched.report.of("asked")] == ["scale"]
+    await launched.supervisor.stop()
+
+
+async def test_a_trainer_that_does_not_come_up_in_other_ranks_goes_on_in_those_it_had() -> None:
+    lives = [GOES_ON, FAILED, GOES_ON, GOES_ON]
+    launched = await Launched(graph(), node="learn", loading=("learn/0 start 2",), learn_0=lives).up()
+    with pytest.raises(
+        Refusal, match=r"learn/0 did not come up in 2 ranks, and goes on in those it had: .*boom"
+    ):
+        await launched.services.scale("learn", 2, ANN)
+    assert [each.options.parallel.dp for each in launched.runtime.started] == [1, 2, 1]
+    assert launched.current.spec == graph()
+    assert (await launched.services.scale("learn", 4, ANN)).before == 1
+    await launched.supervisor.stop()

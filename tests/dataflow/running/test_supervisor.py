@@ -9,7 +9,7 @@ import pytest
 
 from headrace.dataflow.running import supervisor as supervision
 from headrace.dataflow.running import watch
-from headrace.dataflow.running.supervisor import NotAgain, RoleLost, backoff_s
+from headrace.dataflow.running.supervisor import NotAgain, Renewal, RoleLost, backoff_s
 from headrace.services.errors import NoWayOn, WeightsRefused
 from headrace.services.host import Assignment
 from headrace.transferqueue import ControllerUnreachable
@@ -121,6 +121,64 @@ async def test_a_replacement_is_told_what_was_found_after_the_leases_came_back(d
 
     await kept.keep(assignment(kind="trainer", node="learn"), again=again)
     assert diary == ["start learn/0", "evict learn/0", "ask", "start learn/7"]
+
+
+WIDER = Renewal(
+    change=lambda told: replace(told, threads=2), back=lambda told: replace(told, threads=1), reason="wider"
+)
+
+
+@pytest.mark.parametrize(
+    ("ends", "settled"), [([GOES_ON, GOES_ON], True), ([GOES_ON, FAILED, GOES_ON], False)]
+)
+async def test_a_replica_that_is_renewed_goes_on_changed_from_what_it_kept_or_as_it_was_where_it_fails(
+    diary: list[str], ends: list[Any], settled: bool
+) -> None:
+    kept, report = supervisor(diary, learn_0=ends)
+    told: list[Assignment] = []
+
+    async def again(died: Assignment) -> Assignment:
+        told.append(died)
+        return replace(died, seed=died.seed + 1)
+
+    keeping = kept.keep(assignment(kind="trainer", node="learn"), again=again)
+    await asyncio.sleep(0)
+    await kept.renew("learn/0", replace(WIDER, begun=asyncio.Event()), timeout_s=60.0)
+    while diary.count("start learn/0") < len(ends):
+        await asyncio.sleep(0)
+    assert kept.settled("learn/0") is settled and not kept.settled("learn/0")
+    assert diary[:4] == ["start learn/0", "stop learn/0", "evict learn/0", "start learn/0"]
+    assert [(each.threads, each.seed) for each in told] == [(1, 0), (2, 1)][: len(ends) - 1]
+    assert report.of("renewed") == [{"replica": "learn/0", "reason": "wider"}]
+    assert len(report.of("taken_back")) == (not settled)
+    await kept.stop()
+    assert keeping.exception() is None
+
+
+async def test_a_replica_that_cannot_go_on_from_what_it_kept_is_lost_when_it_is_renewed(
+    diary: list[str],
+) -> None:
+    kept, _ = supervisor(diary, learn_0=[GOES_ON])
+    keeping = kept.keep(assignment(kind="trainer", node="learn"), again=nobody)
+    await asyncio.sleep(0)
+    await kept.renew("learn/0", replace(WIDER, begun=asyncio.Event()), timeout_s=60.0)
+    with pytest.raises(RoleLost, match=r"it was ended: wider\n  not started again: its rows are gone"):
+        await keeping
+
+
+async def test_one_that_has_no_process_and_does_not_end_is_renewed_once_it_does(diary: list[str]) -> None:
+    kept, _ = supervisor(diary, learn_0=[Stubborn, GOES_ON])
+    keeping = kept.keep(assignment(kind="trainer", node="learn"))
+    await asyncio.sleep(0)
+    with pytest.raises(TimeoutError):
+        await kept.renew("learn/0", replace(WIDER, begun=asyncio.Event()), timeout_s=60.0)
+    life: Any = kept.handle("learn/0")
+    life.stopped.set()
+    while diary.count("start learn/0") < 2:
+        await asyncio.sleep(0)
+    assert kept.settled("learn/0")
+    await kept.stop()
+    assert keeping.exception() is None
 
 
 async def test_stopping_stops_what_runs_and_cancels_what_is_being_started(diary: list[str]) -> None:
