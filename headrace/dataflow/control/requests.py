@@ -22,7 +22,7 @@ class Ask(BaseModel, extra="forbid"):
 
 
 class ToScale(Ask):
-    replicas: int = Field(ge=1, le=MOST_REPLICAS)
+    replicas: int = Field(ge=1, le=MOST_REPLICAS, description="Of a trainer: its data-parallel ranks.")
     dry_run: bool = Field(False, description="Say what would be done, and do nothing.")
 
 
