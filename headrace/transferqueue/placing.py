@@ -51,9 +51,9 @@ class Placing:
 
     async def _once_there_is_room(self, batch: pa.RecordBatch, full: PayloadFull) -> Reference:
         self._waiting += 1
-        if self._waiting == 1:
-            await self._say(batch.nbytes, str(full))
         try:
+            if self._waiting == 1:
+                await self._say(batch.nbytes, str(full))
             while True:
                 await asyncio.sleep(LOOK_EVERY_S)
                 try:

@@ -58,7 +58,8 @@ class Chronicle:
     ) -> None:
         """`before_writing`: see `Journal`."""
         self.unkept: set[tuple[bytes, int]] = set()
-        """Requests, by client and number, that were done since the last commit."""
+        """Requests, by client and number, whose answers tell of what was done since the last commit; a unit
+        removes for good what it is told to."""
         self._owes_state = False
         self._archive = archive
         self._directory = directory
@@ -71,6 +72,7 @@ class Chronicle:
             fields = request.arguments.fields
             seen = [now, call.client, request.id, request.since, request.operation, fields, zlib.crc32(reply)]
             self._journal.append(pack(seen))
+        if request.operation not in PASSING or request.operation == "attend":
             self.unkept.add((call.client, request.id))
 
     def event(self, name: str, what: Any, now: float) -> None:

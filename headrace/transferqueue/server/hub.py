@@ -175,7 +175,7 @@ class Hub:
             _log.warning("%s", line)
             self.happen(event, what)
         self.settle()
-        for wait in [] if self.paused else self.waits.late(now):
+        for wait in self.waits.late(now, stands=bool(self.paused)):
             wait.abandon()
             wait.give_up()
         self.settle()
@@ -187,7 +187,7 @@ class Hub:
 
     def look_ahead(self) -> None:
         """Finds anew what ends next: `due` stands where something ended early, and `tick` comes in vain."""
-        dues = None if self.paused else self.waits.next_deadline(), next_due(self)
+        dues = self.waits.next_deadline(stands=bool(self.paused)), next_due(self)
         self.due = min((at for at in dues if at is not None), default=INFINITE)
 
     def happen(self, event: str, what: Any) -> None:
@@ -233,9 +233,11 @@ class Hub:
         *,
         first: bool = True,
         abandon: Callable[[], None] = lambda: None,
+        runs_on: bool = False,
     ) -> Any | None:
         """The body of `attempt`, now if it gives one (and `first`), else when an event under `key` makes
-        it; WaitTimeout with `why` after the call's `timeout_s`."""
+        it; WaitTimeout with `why` after the call's `timeout_s`, which `runs_on` while the queue stands or
+        does not."""
         timeout_s = call.timeout_s
         body = attempt() if first else None
         if body is not None:
@@ -258,6 +260,7 @@ class Hub:
                 attempt=lambda: self._answer(call, attempt),
                 give_up=give_up,
                 abandon=abandon,
+                runs_on=runs_on,
             )
         )
         return None

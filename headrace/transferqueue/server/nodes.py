@@ -95,7 +95,8 @@ def attend(hub: "Hub", call: "Call") -> dict[str, Any] | None:
         names = hub.custody.retired(node)
         return {"remove": names} if names else None
 
-    return hub.wait(call, ("unit", node), attempt, lambda: f"no segment of node {node!r} is to be removed")
+    why = f"no segment of node {node!r} is to be removed"
+    return hub.wait(call, ("unit", node), attempt, lambda: why, runs_on=True)
 
 
 def leave(hub: "Hub", call: "Call") -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """A queue that stands: of some tables no row is leased, and no wait's time runs, until it goes on.
 
 Invariant: whoever waits when the queue stands has, when it goes on, the time left that it had; what is held
-meanwhile is held, renewed and handed in as always.
+meanwhile is held, renewed and handed in as always, and storage units show as always that they are there.
 """
 
 from typing import TYPE_CHECKING
@@ -28,4 +28,5 @@ def pause(hub: "Hub", call: "Call") -> dict[str, object]:
 
 def left_s(hub: "Hub", wait: "Wait") -> float:
     """Until the wait is in vain: while the queue stands it does not get less."""
-    return wait.deadline_s - (max(wait.since_s, hub.paused_s) if hub.paused else hub.now)
+    stands = hub.paused and not wait.runs_on
+    return wait.deadline_s - (max(wait.since_s, hub.paused_s) if stands else hub.now)

@@ -26,6 +26,8 @@ class Wait:
     """Answers that the deadline has passed."""
     abandon: Callable[[], None]
     """Frees what it held; called when it ends without success."""
+    runs_on: bool = False
+    """Whether its time runs while the queue stands."""
 
 
 class Waits:
@@ -34,7 +36,8 @@ class Waits:
     def __init__(self) -> None:
         self._by_key: dict[Hashable, dict[tuple[bytes, int], Wait]] = {}
         self._by_asker: dict[tuple[bytes, int], Wait] = {}
-        self._deadlines: list[tuple[float, int, Wait]] = []
+        self._deadlines: dict[bool, list[tuple[float, int, Wait]]] = {False: [], True: []}
+        """Heaps, by `runs_on`."""
         self._count = 0
 
     def __len__(self) -> int:
@@ -47,10 +50,11 @@ class Waits:
         self._by_key.setdefault(wait.key, {})[wait.asker] = wait
         self._by_asker[wait.asker] = wait
         self._count += 1
-        if len(self._deadlines) > 2 * len(self._by_asker) + 64:
-            self._deadlines = [due for due in self._deadlines if self._is_current(due[2])]
-            heapify(self._deadlines)
-        heappush(self._deadlines, (wait.deadline_s, self._count, wait))
+        deadlines = self._deadlines[wait.runs_on]
+        if len(deadlines) > 2 * len(self._by_asker) + 64:
+            deadlines[:] = [due for due in deadlines if self._is_current(due[2])]
+            heapify(deadlines)
+        heappush(deadlines, (wait.deadline_s, self._count, wait))
 
     def __iter__(self) -> Iterator[Wait]:
         return iter(self._by_asker.values())
@@ -87,25 +91,35 @@ class Waits:
             self.cancel(asker)
 
     def postpone(self, since_s: float, now: float) -> None:
-        """From `since_s` to `now` no wait's time ran."""
-        for wait in self._by_asker.values():
+        """From `since_s` to `now` the queue stood."""
+        stood = [wait for wait in self._by_asker.values() if not wait.runs_on]
+        for wait in stood:
             wait.deadline_s += now - max(since_s, wait.since_s)
-        self._deadlines = [(wait.deadline_s, n, wait) for n, wait in enumerate(self._by_asker.values())]
-        heapify(self._deadlines)
+        self._deadlines[False] = [(wait.deadline_s, number, wait) for number, wait in enumerate(stood)]
+        heapify(self._deadlines[False])
 
-    def next_deadline(self) -> float | None:
-        while self._deadlines and not self._is_current(self._deadlines[0][2]):
-            heappop(self._deadlines)
-        return self._deadlines[0][0] if self._deadlines else None
+    def next_deadline(self, *, stands: bool = False) -> float | None:
+        """Of the waits whose time runs now, where the queue `stands` or does not."""
+        heads = (self._head(deadlines) for deadlines in self._running(stands))
+        return min((due for due in heads if due is not None), default=None)
 
-    def late(self, now: float) -> list[Wait]:
+    def late(self, now: float, *, stands: bool = False) -> list[Wait]:
         """Removes and returns the waits whose deadline has passed."""
         late = []
-        while (due := self.next_deadline()) is not None and due <= now:
-            wait = heappop(self._deadlines)[2]
-            self.remove(wait.asker)
-            late.append(wait)
+        for deadlines in self._running(stands):
+            while (due := self._head(deadlines)) is not None and due <= now:
+                wait = heappop(deadlines)[2]
+                self.remove(wait.asker)
+                late.append(wait)
         return late
+
+    def _running(self, stands: bool) -> list[list[tuple[float, int, Wait]]]:
+        return [self._deadlines[True]] if stands else [self._deadlines[False], self._deadlines[True]]
+
+    def _head(self, deadlines: list[tuple[float, int, Wait]]) -> float | None:
+        while deadlines and not self._is_current(deadlines[0][2]):
+            heappop(deadlines)
+        return deadlines[0][0] if deadlines else None
 
     def _is_current(self, wait: Wait) -> bool:
         return self._by_asker.get(wait.asker) is wait

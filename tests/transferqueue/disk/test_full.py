@@ -208,6 +208,37 @@ async def test_a_client_without_room_for_its_cells_waits_with_them_and_the_queue
             serial, found = await looker.shortages(serial, timeout_s=60)
 
 
+async def test_a_client_that_gives_up_as_it_says_that_it_has_no_room_is_short_no_longer(
+    tmp_path: Path, spec: Make, prompts: Make
+) -> None:
+    full = False
+    looked = asyncio.Event()
+
+    def fault(point: str) -> None:
+        if full:
+            looked.set()
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    async with (
+        asyncio.timeout(60),
+        Controller(tmp_path / "queue", durability="disk") as controller,
+        await Client.connect(controller.address, holder="writer", fault=fault) as client,
+    ):
+        await client.create(spec())
+        full = True
+        for uid in (0, 2):
+            looked.clear()
+            putting = asyncio.create_task(put(client, prompts, uid, uid + 1))
+            await looked.wait()
+            putting.cancel()
+            await asyncio.wait([putting])
+            assert (await client.stats()).short == []
+        putting = asyncio.create_task(put(client, prompts, 4, 5))
+        assert [each.holder for each in await short(client)] == ["writer"]
+        full = False
+        await putting
+
+
 async def test_in_memory_a_full_disk_is_an_error_at_once(
     controller: Controller, spec: Make, prompts: Make
 ) -> None:

@@ -208,3 +208,31 @@ def test_a_node_is_away_after_a_restart_as_before_and_back_as_before(tmp_path: P
         queue.restart()
     assert leased() == [1]
     queue.chronicle.close()
+
+
+async def test_a_unit_removes_no_cells_of_rows_whose_end_found_no_room_on_the_controller_s_disk(
+    tmp_path: Path,
+) -> None:
+    """The controller ends before there is room: the next one has the row, and its cells are there."""
+    async with asyncio.timeout(120), AsyncExitStack() as stack:
+        queue = await started(tmp_path, stack)
+        there, driver = await queue.client("there", "b"), await queue.client("driver")
+        await driver.create(table())
+        await there.put("t", [1], {"prompt": [[7]]}, groups=[1])
+        await there.close()
+        queue.controller.fill(True)
+        dropping = asyncio.create_task(driver.drop("t", [1], "not wanted"))
+        serial, short = await driver.shortages(-1, timeout_s=60)
+        while not short:
+            serial, short = await driver.shortages(serial, timeout_s=60)
+        for _ in range(20):
+            await driver.stats()
+        assert list((tmp_path / "b").glob("*.arrows"))
+        dropping.cancel()
+        await asyncio.wait({dropping})
+        await queue.controller.close()
+        again = Controller(queue.home, queue.controller.address, durability="disk")
+        await stack.enter_async_context(again)
+        reader = await stack.enter_async_context(await Client.connect(again.address, holder="reader"))
+        lease = await reader.lease("write", 1, timeout_s=60)
+        assert [cell.tolist() for cell in lease.rows["prompt"]] == [[7]]

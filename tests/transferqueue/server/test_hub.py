@@ -134,3 +134,24 @@ def test_a_lease_that_does_not_wait_is_told_that_the_table_is_paused(tmp_path: P
     desk.ask(1.0, "pause", {"tables": ["t"], "reason": "by ann"})
     asked = desk.lease(2.0, 0.0)
     assert "table 't' is paused by ann" in str(desk.replies[asked])
+
+
+def test_a_storage_unit_shows_that_it_is_there_while_the_queue_stands(tmp_path: Path) -> None:
+    desk = Desk(tmp_path)
+    card = {"node": "b", "incarnation": "one", "address": "tcp://b", "directory": "/b", "holds": []}
+    desk.ask(0.0, "unit", {**card, "torn": []})
+    desk.ask(0.0, "pause", {"tables": ["t"], "reason": "by ann"})
+    waiting = desk.lease(0.0, 5.0)
+    for second in range(40):
+        attend = {"node": "b", "incarnation": "one", "done": [], "timeout_s": 1.0}
+        attending = desk.ask(float(second), "attend", attend)
+        assert desk.hub.due <= second + 1.0
+        desk.hub.tick(second + 1.0)
+        assert "no segment of node 'b'" in str(desk.replies[attending])
+    assert not desk.hub.units["b"].away
+    assert waiting not in desk.replies
+    desk.ask(40.0, "pause", {"tables": [], "reason": ""})
+    desk.hub.tick(44.9)
+    assert waiting not in desk.replies
+    desk.hub.tick(45.0)
+    assert "(waited 5 s)" in str(desk.replies[waiting])
