@@ -71,7 +71,7 @@ def confine(told: Mapping[str, Any]) -> None:
     read = [*files.of_python(), *map(_absolute, (*limits.reads, *told["read"]))]
     files.bind(read, [NULL] if scratch is None else [NULL, scratch], map(Path, told["hidden"]))
     privileges.give_up()
-    system_calls.refuse(network=limits.network, processes=limits.processes)
+    system_calls.refuse(network=limits.network, processes=limits.processes, writes=limits.writes)
 
 
 def met(error: BaseException) -> str:

@@ -1,7 +1,8 @@
 """A filter of system calls for this process and all that it starts, which none of them can lift again.
 
-Refused: sockets, further processes, signals to others and limits of others, and the ways around these. It is
-a seccomp program, written here as the kernel takes it: 8 bytes an instruction.
+Refused: sockets, further processes, signals to others, limits and priorities of others, memory that no limit
+counts, what Landlock leaves free of files (modes, owners, times, attributes), and the ways around these. It
+is a seccomp program, written here as the kernel takes it: 8 bytes an instruction.
 """
 
 import ctypes
@@ -15,7 +16,7 @@ PR_SET_SECCOMP, PR_GET_SECCOMP, PR_SET_NO_NEW_PRIVS = 22, 21, 38
 SECCOMP_MODE_FILTER = 2
 LOAD, EQUAL, AT_LEAST, ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 ALLOW, ERROR, KILL = 0x7FFF0000, 0x00050000, 0x80000000
-NUMBER_AT, MACHINE_AT, ARGUMENT_AT = 0, 4, 16
+NUMBER_AT, MACHINE_AT, ARGUMENT_AT, ARGUMENT = 0, 4, 16, 8
 CLONE_THREAD = 0x00010000
 OTHER_TABLE = 0x40000000
 """From here on numbers of x86-64 are those of its second table, which would name the same calls anew."""
@@ -60,6 +61,54 @@ OF_ITSELF: Mapping[str, Mapping[str, int]] = {
     "aarch64": {"kill": 129, "tgkill": 131, "rt_sigqueueinfo": 138, "rt_tgsigqueueinfo": 240},
 }
 """Allowed where their first argument is the process itself."""
+OF_TURNS: Mapping[str, Mapping[str, int]] = {
+    "x86_64": {
+        "sched_setaffinity": 203,
+        "sched_setscheduler": 144,
+        "sched_setparam": 142,
+        "sched_setattr": 314,
+    },
+    "aarch64": {
+        "sched_setaffinity": 122,
+        "sched_setscheduler": 119,
+        "sched_setparam": 118,
+        "sched_setattr": 274,
+    },
+}
+"""Likewise, and of the thread that calls, which is 0."""
+PRIORITY: Mapping[str, Mapping[str, int]] = {
+    "x86_64": {"setpriority": 141, "ioprio_set": 251},
+    "aarch64": {"setpriority": 140, "ioprio_set": 30},
+}
+UNCOUNTED: Mapping[str, Mapping[str, int]] = {
+    "x86_64": {"memfd_create": 319, "shmget": 29},
+    "aarch64": {"memfd_create": 279, "shmget": 194},
+}
+"""Memory that RLIMIT_DATA does not have."""
+UNCOUNTED_EVERYWHERE = {"memfd_secret": 447}
+MAP = {"x86_64": 9, "aarch64": 222}
+MAP_FLAGS_AT, MAP_SHARED, MAP_ANONYMOUS, MAP_GROWSDOWN = 3, 0x01, 0x20, 0x0100
+FCNTL = {"x86_64": 72, "aarch64": 25}
+IOCTL = {"x86_64": 16, "aarch64": 29}
+COMMAND_AT = 1
+OWNERS = {"F_SETSIG": 10, "F_SETOWN": 8, "F_SETOWN_EX": 15}, {"FIOSETOWN": 0x8901, "SIOCSPGRP": 0x8902}
+"""Commands of fcntl and ioctl by which a file signals another process."""
+MARKS: Mapping[str, Mapping[str, int]] = {
+    "x86_64": {
+        **{"chmod": 90, "fchmod": 91, "fchmodat": 268},
+        **{"chown": 92, "fchown": 93, "lchown": 94, "fchownat": 260},
+        **{"setxattr": 188, "lsetxattr": 189, "fsetxattr": 190},
+        **{"removexattr": 197, "lremovexattr": 198, "fremovexattr": 199},
+        **{"utime": 132, "utimes": 235, "futimesat": 261, "utimensat": 280, "truncate": 76},
+    },
+    "aarch64": {
+        **{"fchmod": 52, "fchmodat": 53, "fchown": 55, "fchownat": 54},
+        **{"setxattr": 5, "lsetxattr": 6, "fsetxattr": 7},
+        **{"removexattr": 14, "lremovexattr": 15, "fremovexattr": 16, "utimensat": 88, "truncate": 45},
+    },
+}
+"""Of files, which Landlock lets be done wherever they lie; `truncate` before its third version."""
+MARKS_EVERYWHERE = {"fchmodat2": 452, "setxattrat": 463, "removexattrat": 466, "file_setattr": 469}
 LIMITS = {"x86_64": 302, "aarch64": 261}
 ANY_THREAD = {"x86_64": 200, "aarch64": 130}
 
@@ -73,12 +122,13 @@ def fault() -> str | None:
     return None
 
 
-def refuse(*, network: bool, processes: bool) -> None:
+def refuse(*, network: bool, processes: bool, writes: bool) -> None:
     """Refuses with EPERM, in this thread and all that come of it, what is not allowed by these.
 
     Raises OSError where the kernel does not take the filter.
     """
-    code = b"".join(_program(platform.machine(), os.getpid(), network=network, processes=processes))
+    allowed = {"network": network, "processes": processes, "writes": writes}
+    code = b"".join(_program(platform.machine(), os.getpid(), **allowed))
     buffer = ctypes.create_string_buffer(code, len(code))
     program = struct.pack("HxxxxxxP", len(code) // 8, ctypes.addressof(buffer))
     calls = ctypes.CDLL(None, use_errno=True)
@@ -90,10 +140,7 @@ def refuse(*, network: bool, processes: bool) -> None:
             raise OSError(ctypes.get_errno(), "the kernel does not take a filter of system calls")
 
 
-def _program(machine: str, pid: int, *, network: bool, processes: bool) -> list[bytes]:
-    refused = [*AROUND[machine].values(), *AROUND_EVERYWHERE.values()]
-    if not network:
-        refused += SOCKETS[machine].values()
+def _program(machine: str, pid: int, *, network: bool, processes: bool, writes: bool) -> list[bytes]:
     made = [
         _step(LOAD, MACHINE_AT),
         *_unless(EQUAL, MACHINES[machine], KILL),
@@ -101,24 +148,61 @@ def _program(machine: str, pid: int, *, network: bool, processes: bool) -> list[
         *_where(AT_LEAST, OTHER_TABLE, ERROR | errno.EPERM),
     ]
     if not processes:
-        refused += [*PROCESSES[machine].values(), ANY_THREAD[machine]]
         made += _where(EQUAL, CLONE3, ERROR | errno.ENOSYS)
-        made += _argument(CLONE[machine], [(ANY_BIT, CLONE_THREAD)])
+        made += _allowed(CLONE[machine], [(ANY_BIT, CLONE_THREAD)])
         for number in OF_ITSELF[machine].values():
-            made += _argument(number, [(EQUAL, pid)])
-    made += _argument(LIMITS[machine], [(EQUAL, 0), (EQUAL, pid)])
-    for number in refused:
+            made += _allowed(number, [(EQUAL, pid)])
+        for number, commands in zip((FCNTL[machine], IOCTL[machine]), OWNERS, strict=True):
+            told = [(EQUAL, command) for command in commands.values()]
+            made += _argument(number, told, met=ERROR | errno.EPERM, unmet=ALLOW, at=COMMAND_AT)
+    for number in (LIMITS[machine], *OF_TURNS[machine].values()):
+        made += _allowed(number, [(EQUAL, 0), (EQUAL, pid)])
+    made += _counted(MAP[machine])
+    for number in _refused(machine, network=network, processes=processes, writes=writes):
         made += _where(EQUAL, number, ERROR | errno.EPERM)
     return [*made, _step(RETURN, ALLOW)]
 
 
-def _argument(number: int, allowed: Sequence[tuple[int, int]]) -> list[bytes]:
-    """The call of that number is allowed where one of the comparisons holds of its first argument."""
-    tests = [_step(compare, value, then=len(allowed) - at) for at, (compare, value) in enumerate(allowed)]
+def _refused(machine: str, *, network: bool, processes: bool, writes: bool) -> list[int]:
+    """Whatever their arguments are."""
+    refused = [*AROUND[machine].values(), *AROUND_EVERYWHERE.values(), *PRIORITY[machine].values()]
+    refused += [*UNCOUNTED[machine].values(), *UNCOUNTED_EVERYWHERE.values()]
+    if not network:
+        refused += SOCKETS[machine].values()
+    if not processes:
+        refused += [*PROCESSES[machine].values(), ANY_THREAD[machine]]
+    if not writes:
+        refused += [*MARKS[machine].values(), *MARKS_EVERYWHERE.values()]
+    return refused
+
+
+def _allowed(number: int, tests: Sequence[tuple[int, int]]) -> list[bytes]:
+    """The call of that number is allowed where one of the tests holds of its first argument."""
+    return _argument(number, tests, met=ALLOW, unmet=ERROR | errno.EPERM)
+
+
+def _argument(
+    number: int, tests: Sequence[tuple[int, int]], *, met: int, unmet: int, at: int = 0
+) -> list[bytes]:
+    """What the call of that number gets where one of the tests holds of its argument, and where none does."""
+    steps = [_step(compare, value, then=len(tests) - place) for place, (compare, value) in enumerate(tests)]
     block = [
-        _step(LOAD, ARGUMENT_AT),
-        *tests,
-        _step(RETURN, ERROR | errno.EPERM),
+        _step(LOAD, ARGUMENT_AT + ARGUMENT * at),
+        *steps,
+        _step(RETURN, unmet),
+        _step(RETURN, met),
+    ]
+    return [_step(EQUAL, number, otherwise=len(block)), *block]
+
+
+def _counted(number: int) -> list[bytes]:
+    """No shared memory without a file is mapped and no further stack: pages of these count nowhere."""
+    block = [
+        _step(LOAD, ARGUMENT_AT + ARGUMENT * MAP_FLAGS_AT),
+        _step(ANY_BIT, MAP_GROWSDOWN, then=2),
+        _step(ANY_BIT, MAP_ANONYMOUS, otherwise=2),
+        _step(ANY_BIT, MAP_SHARED, otherwise=1),
+        _step(RETURN, ERROR | errno.ENOMEM),
         _step(RETURN, ALLOW),
     ]
     return [_step(EQUAL, number, otherwise=len(block)), *block]

@@ -20,11 +20,54 @@ from headrace.services.verdicts.verdict import Score
 pytestmark = pytest.mark.skipif(missing() is not None, reason=str(missing()))
 
 HOSTILE = """
-import ctypes, json, os, resource, signal, socket, subprocess, sys, tempfile, threading
+import ctypes, fcntl, json, mmap, os, resource, signal, socket, subprocess, sys, tempfile, threading
 from pathlib import Path
 
 def memory(size):
     return len(bytearray(size))
+
+def shared_memory(size):
+    return len(mmap.mmap(-1, size))
+
+def growing_memory(size):
+    return len(mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x0100))
+
+def private_memory(size):
+    return len(mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
+
+def file_in_memory(_):
+    os.memfd_create("mine")
+
+def segment(size):
+    if ctypes.CDLL(None, use_errno=True).shmget(0, size, 0o1600) < 0:
+        raise OSError(ctypes.get_errno(), "shmget")
+
+def opened_to_all(path):
+    os.chmod(path, 0o777)
+
+def given_away(path):
+    os.chown(path, -1, -1)
+
+def dated(path):
+    os.utime(path, (1, 1))
+
+def emptied(path):
+    os.truncate(path, 0)
+
+def marked(path):
+    os.setxattr(path, "user.mine", b"1")
+
+def made_slower(pid):
+    os.setpriority(os.PRIO_PROCESS, pid, os.getpriority(os.PRIO_PROCESS, pid))
+
+def kept_to_a_core(pid):
+    os.sched_setaffinity(pid, os.sched_getaffinity(0))
+
+def kept_itself_to_its_cores(_):
+    os.sched_setaffinity(0, os.sched_getaffinity(0))
+
+def signalled_by_a_pipe(pid):
+    fcntl.fcntl(os.pipe()[0], fcntl.F_SETOWN, pid)
 
 def connect(port):
     socket.create_connection(("127.0.0.1", port), timeout=5)
@@ -141,6 +184,27 @@ async def test_memory_beyond_the_limit_is_an_error_that_names_it(tmp_path: Path)
         assert await isolated.ask({"memory": 1 << 20}) == {"found": 1 << 20}
 
 
+async def test_memory_that_no_limit_counts_is_not_to_be_had(tmp_path: Path) -> None:
+    async with hostile(tmp_path, memory_mib=256) as isolated:
+        assert await isolated.ask({"private_memory": 1 << 20}) == {"found": 1 << 20}
+        for name in ("shared_memory", "growing_memory"):
+            with pytest.raises(Raised, match=r"^OSError: \[Errno 12\]"):
+                await isolated.ask({name: 1 << 20})
+        for attempt in ({"file_in_memory": None}, {"segment": 1 << 20}):
+            with pytest.raises(Raised, match=r"^PermissionError: \[Errno 1\]"):
+                await isolated.ask(attempt)
+
+
+async def test_what_is_not_its_own_keeps_its_mode_owner_time_and_length(tmp_path: Path, secret: Path) -> None:
+    secret.chmod(0o600)
+    before = secret.stat()
+    async with hostile(tmp_path) as isolated:
+        for name in ("opened_to_all", "given_away", "dated", "emptied", "marked"):
+            with pytest.raises(Raised, match=r"^PermissionError: \[Errno 1\]"):
+                await isolated.ask({name: str(secret)})
+    assert secret.stat() == before
+
+
 async def test_no_socket_is_opened_and_no_process_started_but_threads_are(tmp_path: Path) -> None:
     async with hostile(tmp_path) as isolated:
         for attempt in ({"connect": 9}, {"unix": "/run/x"}, {"forked": None}, {"started": None}):
@@ -184,12 +248,14 @@ async def test_what_is_hidden_is_not_read_though_it_lies_in_a_folder_that_is(
 
 async def test_other_processes_are_neither_signalled_nor_looked_into_nor_limited(tmp_path: Path) -> None:
     async with hostile(tmp_path) as isolated:
-        for name in ("shot", "looked", "traced", "others_limit"):
+        others = ("made_slower", "kept_to_a_core", "signalled_by_a_pipe")
+        for name in ("shot", "looked", "traced", "others_limit", *others):
             with pytest.raises(Raised, match="PermissionError"):
                 await isolated.ask({name: os.getpid()})
         with pytest.raises(Raised, match="PermissionError"):
             await isolated.ask({"another_namespace": None})
         assert await isolated.ask({"own": None}) == {"found": "alive"}
+        assert await isolated.ask({"kept_itself_to_its_cores": None}) == {"found": None}
 
 
 async def test_what_is_allowed_works_and_its_folder_goes_with_its_process(
