@@ -1,7 +1,8 @@
 """The process of one tracker: opens it as the first line of its input says, then hands it a point a line.
 
-Ends when its input does, and writes a byte to its output for each point that the tracker has taken; whatever
-is printed goes to the log. Interrupts are the launcher's business. An error ends it, as the log's last line.
+Ends when its input does, and writes a byte to its output for each point that the tracker has taken. What the
+tracker starts, which may outlive it, has neither of the two; whatever is printed goes to the log. Interrupts
+are the launcher's business. An error ends it, as the log's last line.
 """
 
 import json
@@ -11,10 +12,12 @@ import sys
 import traceback
 from collections.abc import Callable, Iterable
 from functools import partial
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
 from headrace.dataflow.record.trackers.base import Home, Tracker
+from headrace.services.pipes import take_pipes
 
 
 def serve(lines: Iterable[str], took: Callable[[], object]) -> None:
@@ -59,10 +62,9 @@ def open_tracker(opening: dict[str, Any]) -> Tracker:
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    counts = os.dup(sys.stdout.fileno())
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    told, counts = take_pipes()
     try:
-        serve(sys.stdin, partial(os.write, counts, b"."))
+        serve(TextIOWrapper(told, encoding="utf-8"), partial(os.write, counts.fileno(), b"."))
     except Exception as error:
         traceback.print_exc()
         sys.exit(f"{type(error).__name__}: {error}".replace("\n", " "))

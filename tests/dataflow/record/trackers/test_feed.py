@@ -1,5 +1,6 @@
 """Trackers in processes of their own: TensorBoard, and scripts that die or hang."""
 
+import os
 import sys
 from importlib.machinery import ModuleSpec
 from pathlib import Path
@@ -19,6 +20,21 @@ os.write(1, b"..")
 sys.exit("no key for you")
 """
 HANGS = "import time; time.sleep(600)"
+STARTS_ANOTHER = """
+import subprocess, sys
+
+class Run:
+    def log(self, figures, step):
+        print("step", step)
+
+    def finish(self):
+        print("finished")
+
+def init(**options):
+    script = "import sys; print('its input:', repr(sys.stdin.read()))"
+    subprocess.run([sys.executable, "-c", script], check=True)
+    return Run()
+"""
 
 
 def point(step: int) -> Point:
@@ -48,6 +64,19 @@ def test_a_tracker_that_dies_is_known_with_its_last_words_and_the_points_it_miss
         feed.offer(point(step))
     closed(feed)
     assert (feed.failure(), feed.missed) == ("no key for you", 3)
+
+
+def test_what_a_tracker_starts_has_neither_of_its_pipes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "trackio.py").write_text(STARTS_ANOTHER)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path), prepend=os.pathsep)
+    tracker = {"kind": "trackio", "project": None}
+    feed = Feed({**opening(tmp_path), "tracker": tracker}, log := tmp_path / "tracker.log")
+    feed.offer(point(7))
+    closed(feed)
+    assert (feed.failure(), feed.missed) == (None, 0)
+    assert sorted(log.read_text().splitlines()) == ["finished", "its input: ''", "step 7"]
 
 
 def test_a_tracker_that_hangs_is_ended_with_its_processes_and_holds_nobody_up(tmp_path: Path) -> None:
