@@ -12,11 +12,10 @@ import hashlib
 import hmac
 import secrets
 from collections.abc import Mapping
-from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qs, quote, unquote, urlencode, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.requests import Request
+from starlette.requests import Request, cookie_parser
 from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -102,15 +101,13 @@ class Gate:
         return f"{name}.{hmac.new(self._token.encode(), f'cookie {name}'.encode(), 'sha256').hexdigest()}"
 
     def _known(self, headers: Headers) -> str | None:
-        """Who the cookie was made for; None: there is none of ours."""
-        try:
-            found = SimpleCookie(headers.get("cookie", "")).get(self._cookie)
-        except CookieError:
-            return None
+        """Who the cookie was made for; None: there is none of ours. Others of this host may look like
+        anything: ports share them."""
+        found = cookie_parser(headers.get("cookie", "")).get(self._cookie)
         if found is None:
             return None
-        who = unquote(found.value.rpartition(".")[0])
-        if not secrets.compare_digest(found.value.encode(), self._pass(who).encode()):
+        who = unquote(found.rpartition(".")[0])
+        if not secrets.compare_digest(found.encode(), self._pass(who).encode()):
             return None
         return who.encode("ascii", "replace").decode()
 

@@ -108,3 +108,11 @@ async def test_a_cookie_for_another_name_or_another_launch_opens_nothing(
     gate = Gate(Starlette(routes=[Route("/", who)]), token="another")
     async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=gate), base_url=URL) as second:
         assert (await second.get("/", headers={"cookie": cookie})).status_code == 401
+
+
+async def test_cookies_of_other_ports_of_this_host_are_in_nobodys_way(browser: httpx2.AsyncClient) -> None:
+    cookie = (await browser.get("/?token=secret&who=ann")).headers["set-cookie"].partition(";")[0]
+    browser.cookies.clear()
+    for other in ('view={"open": [1]}', "plain", "a b=c", "=", "ü=1"):
+        headers = {b"cookie": f"{other}; {cookie}".encode("latin-1")}
+        assert (await browser.get("/", headers=headers)).text == "ann"
