@@ -8,7 +8,7 @@ from headrace.dataflow.control.client import Control
 from headrace.dataflow.control.door import FILE, AskRefused, Door
 from headrace.dataflow.doctor.findings import Finding, bad, poor, well
 from headrace.dataflow.record.rundir import RunDir, RunDirError, read_jsonl
-from headrace.dataflow.record.telemetry import RUN_ENDED
+from headrace.dataflow.record.telemetry import RUN_ENDED, RUN_STARTED
 from headrace.services.trainer.checkpoint import newest
 
 
@@ -47,14 +47,16 @@ def _told(standing: dict[str, Any]) -> str:
 
 
 def _ended(directory: Path, run: RunDir) -> Finding:
-    ends = [event for event in read_jsonl(run.events).records if event["event"] == RUN_ENDED]
-    if not ends:
+    """By the last launch's own word; what an earlier one said of itself is past."""
+    marks = [e for e in read_jsonl(run.events).records if e["event"] in (RUN_STARTED, RUN_ENDED)]
+    if not marks or marks[-1]["event"] == RUN_STARTED:
         says = "its launcher was killed before it could end the run"
         return bad("launch", says, f"headrace resume {directory}")
-    if ends[-1]["status"] == "completed":
+    end = marks[-1]
+    if end["status"] == "completed":
         return well("launch", "it has completed")
-    says = f"{ends[-1]['status']}{': ' * bool(ends[-1]['cause'])}{ends[-1]['cause']}"
-    health = bad if ends[-1]["status"] == "failed" else poor
+    says = f"{end['status']}{': ' * bool(end['cause'])}{end['cause']}"
+    health = bad if end["status"] == "failed" else poor
     return health("launch", says, f"headrace resume {directory}")
 
 

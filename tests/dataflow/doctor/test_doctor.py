@@ -73,6 +73,9 @@ def test_a_run_that_was_killed_is_told_from_one_that_ended(tmp_path: Path) -> No
     ended = {"time": 1.0, "event": "run_ended", "status": "completed", "cause": ""}
     (tmp_path / "events.jsonl").write_text(json.dumps(ended) + "\n")
     assert next(looked_into(tmp_path)) == well("launch", "it has completed")
+    again = {"time": 2.0, "event": "run_started"}
+    (tmp_path / "events.jsonl").write_text(f"{json.dumps(ended)}\n{json.dumps(again)}\n")
+    assert next(looked_into(tmp_path)) == launch
 
 
 def test_the_command_ends_with_1_where_something_is_bad(tmp_path: Path) -> None:

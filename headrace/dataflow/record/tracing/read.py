@@ -5,6 +5,7 @@ crash or a full disk tore is passed over and counted.
 """
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from os import SEEK_END
@@ -64,11 +65,12 @@ class Traces:
 
     @classmethod
     def near_end(cls, run_dir: Path, uid: int, *, tail_bytes: int = TAIL_BYTES) -> Self:
-        """What the ends of the files say of rows of that uid, and perhaps of others, in bounded time."""
+        """What the ends of the files say of rows of that uid, and of those that were had with it, in bounded
+        time."""
         traces = cls()
+        mark = re.compile(rb"[\[, ]%d[\],]" % uid)
         for file in _files(run_dir):
-            mark = str(uid).encode()
-            traces._add(_replica(file), [line for line in _tail(file, tail_bytes) if mark in line])
+            traces._add(_replica(file), [line for line in _tail(file, tail_bytes) if mark.search(line)])
         return traces
 
     def _add(self, replica: str, lines: Iterable[bytes]) -> None:
