@@ -179,7 +179,8 @@ class Supervisor:
 
     async def renew(self, replica: str, renewal: Renewal, *, timeout_s: float) -> None:
         """Ends the only replica of a role, which hands back what it holds and keeps what it made, and starts
-        it anew, changed, from where `again` of its `keep` says; returns once that is begun.
+        it anew, changed, from where `again` of its `keep` says; returns once that is begun. One that is being
+        started is ended as soon as it is.
 
         Its process is killed after `timeout_s`. Where it has none of its own TimeoutError is raised, and it
         is changed once it ends. A role that cannot go on from what it kept is lost.
@@ -311,6 +312,9 @@ class Supervisor:
         told = {"pid": handle.pid, "restarts": restarts, **({"ray_node": handle.node} if handle.node else {})}
         self._report.event("started", replica=assignment.replica, **told)
         try:
+            if assignment.replica in self._renewals:
+                with suppress(ReplicaFailed, ReplicaDied, TimeoutError):
+                    await handle.stop(assignment.flow.no_progress_timeout_s)
             await lived(handle, assignment.replica, _limits(assignment), self._moving_s)
         finally:
             del self._handles[assignment.replica]

@@ -11,6 +11,7 @@ the one that was committed.
 
 from collections import Counter
 from collections.abc import Mapping
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -111,8 +112,9 @@ class Intake:
         return f" (the filter dropped {reasons})" if reasons else ""
 
     def state(self) -> State:
-        """The filter's: a checkpoint is of a committed step, which has no attempts left over."""
-        return {} if self._filter is None else self._filter.state()
+        """A copy of the filter's, since a checkpoint is written beside later steps; it is of a committed one,
+        which has no attempts left over."""
+        return {} if self._filter is None else deepcopy(self._filter.state())
 
     def load_state(self, state: State) -> None:
         if self._filter is not None:

@@ -17,6 +17,7 @@ from headrace.algorithms.filters import (
 )
 from headrace.services.data_position import DataPosition
 from headrace.services.errors import TrainingError
+from headrace.services.trainer.intake import Intake
 from headrace.services.trainer.service import Trainer
 from headrace.transferqueue import Client
 from tests.services.trainer.bed import SPEC, Counting, bed
@@ -212,3 +213,19 @@ async def test_a_resume_gives_the_filter_the_state_of_its_checkpoint(
             await b.answer(1, 1)
         await running
         assert [[uid >> 16 for uid in batch] for batch in backend.batches] == [[0, 0, 2, 2], [4, 4, 6, 6], []]
+
+
+def test_what_a_checkpoint_is_told_of_a_filter_stays_as_it_was_when_the_filter_goes_on() -> None:
+    class Remembering(EveryOther):
+        def __init__(self) -> None:
+            self.groups: dict[str, object] = {}
+
+        def state(self) -> dict[str, object]:
+            return self.groups
+
+    mine = Remembering()
+    intake = Intake(mine, groups_per_step=1, max_attempts=9, when_used_up="stop")
+    mine.groups["seen"] = [0]
+    saved = intake.state()
+    mine.groups["seen"] = [0, 1]
+    assert saved == {"seen": [0]}
