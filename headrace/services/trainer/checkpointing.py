@@ -66,8 +66,8 @@ class Checkpointing:
         await self._tell(await asyncio.to_thread(self._tidied))
 
     def lacks(self, step: int) -> bool:
-        """Whether none of `step` is there or on its way."""
-        return step != self._step
+        """Whether none of `step` is there or on its way, and it could be: before `open` none can."""
+        return self._room is not None and step != self._step
 
     async def begin(self, step: int, values: Mapping[str, Any]) -> None:
         """Copies what a checkpoint of `step` holds, once the one before is there; waits for room. `values`

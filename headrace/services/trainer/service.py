@@ -368,9 +368,13 @@ class Trainer:
                 await self._save_before_the_end()
             await self._checkpointing.copied()
         finally:
-            if self._opened is not None:
-                await self._run(self._opened.close)
+            await self._run(self._close_backend)
             await asyncio.to_thread(self._compute.shutdown)
+
+    def _close_backend(self) -> None:
+        """After the calls that are on their way, one of which may open it."""
+        if self._opened is not None:
+            self._opened.close()
 
     async def _save_before_the_end(self) -> None:
         """What it cannot save, for it lost a rank or has no room, is said: the run goes on from an earlier
