@@ -7,14 +7,14 @@ an eval scored.
 
 import math
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate, chain, pairwise
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from headrace.dataflow.record.rundir import RunDir, read_jsonl
+from headrace.dataflow.record.rundir import RunDir, each_of_jsonl
 from headrace.dataflow.record.telemetry import QUEUE, RUN_ENDED, RUN_STARTED
 
 Line = dict[str, Any]
@@ -58,10 +58,10 @@ class History:
     def read(cls, run_dir: Path) -> Self:
         """Raises RunDirError where `run_dir` is not a run's, or a record is broken."""
         run = RunDir.open(run_dir)
-        return cls.of(read_jsonl(run.metrics).records, read_jsonl(run.events).records)
+        return cls.of(each_of_jsonl(run.metrics), each_of_jsonl(run.events))
 
     @classmethod
-    def of(cls, metrics: Sequence[Line], events: Sequence[Line]) -> Self:
+    def of(cls, metrics: Iterable[Line], events: Iterable[Line]) -> Self:
         policies: dict[str, Course] = {}
         evals: dict[str, Course] = {}
         services: dict[str, Line] = {}

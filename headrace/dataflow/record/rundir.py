@@ -8,7 +8,7 @@ import json
 import logging
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -196,8 +196,24 @@ def read_jsonl(path: Path) -> Lines:
         return Lines(records=[], torn_bytes=0)
     *whole, torn = path.read_bytes().split(b"\n")
     if torn:
-        log.warning("%s: skipped a torn last line of %d bytes", path, len(torn))
+        _say_torn(path, torn)
     return Lines(records=[_parse(path, n, line) for n, line in enumerate(whole, 1)], torn_bytes=len(torn))
+
+
+def each_of_jsonl(path: Path) -> Iterator[dict[str, Any]]:
+    """As the records of `read_jsonl`, one at a time: a long run's file is longer than memory."""
+    if not path.exists():
+        return
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            if line.endswith(b"\n"):
+                yield _parse(path, number, line)
+            else:
+                _say_torn(path, line)
+
+
+def _say_torn(path: Path, line: bytes) -> None:
+    log.warning("%s: skipped a torn last line of %d bytes", path, len(line))
 
 
 def _parse(path: Path, number: int, line: bytes) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from typing import Self
 from headrace.dataflow.record.gallery import Gallery
 from headrace.dataflow.record.history import History
 from headrace.dataflow.record.pace import Pace
-from headrace.dataflow.record.rundir import RunDir, read_jsonl
+from headrace.dataflow.record.rundir import RunDir, each_of_jsonl
 from headrace.dataflow.record.series import Series
 from headrace.dataflow.record.telemetry import Record
 
@@ -20,7 +20,7 @@ class Seen:
     @classmethod
     def of(cls, run: RunDir) -> Self:
         """With the curves of the run's earlier launches."""
-        return cls(series=Series.of(History.of(read_jsonl(run.metrics).records, [])))
+        return cls(series=Series.of(History.of(each_of_jsonl(run.metrics), [])))
 
     def take(self, record: Record) -> None:
         """A record of telemetry."""

@@ -1,6 +1,7 @@
 """Where a launch begins, and each later life of a replica: a trainer at its newest checkpoint, an eval after
 the versions that it has scored."""
 
+import asyncio
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -8,7 +9,7 @@ from pathlib import Path
 from headrace.dataflow.language.spec import GraphSpec
 from headrace.dataflow.planning.topology import trainer_on
 from headrace.dataflow.record.history import History
-from headrace.dataflow.record.rundir import RunDir, read_jsonl
+from headrace.dataflow.record.rundir import RunDir, each_of_jsonl
 from headrace.dataflow.running.assignments import Start
 from headrace.dataflow.running.supervisor import Again, NotAgain, the_same
 from headrace.services.base import Report
@@ -83,7 +84,8 @@ class Beginnings:
 
     async def _eval_again(self, died: Assignment) -> Assignment:
         """It goes on after the versions that its earlier life scored."""
-        scored = History.of(read_jsonl(self._run.metrics).records, []).evals.get(died.node)
+        history = await asyncio.to_thread(History.of, each_of_jsonl(self._run.metrics), [])
+        scored = history.evals.get(died.node)
         versions = [] if scored is None else [line[scored.over] for line in scored.lines]
         step = max([died.flow.first_step, *(version + 1 for version in versions)])
         return replace(died, flow=replace(died.flow, first_step=step))

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from headrace.dataflow.record import rundir
-from headrace.dataflow.record.rundir import JsonlWriter, RunDir, RunDirError, read_jsonl
+from headrace.dataflow.record.rundir import JsonlWriter, RunDir, RunDirError, each_of_jsonl, read_jsonl
 
 
 def test_runs_stand_under_their_name_and_latest_points_at_the_newest(tmp_path: Path) -> None:
@@ -69,6 +69,22 @@ def test_a_torn_last_line_is_skipped_and_said(tmp_path: Path, caplog: pytest.Log
         lines = read_jsonl(tmp_path / "m.jsonl")
     assert (lines.records, lines.torn_bytes) == ([{"step": 0}, {"step": 1}], 5)
     assert "skipped a torn last line of 5 bytes" in caplog.text
+
+
+def test_records_one_at_a_time_are_those_of_the_whole_file(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "m.jsonl"
+    assert list(each_of_jsonl(file)) == []
+    file.write_text('{"step": 0}\n{"step": 1}\n{"ste')
+    found = each_of_jsonl(file)
+    assert next(found) == {"step": 0}
+    with caplog.at_level(logging.WARNING):
+        assert list(found) == [{"step": 1}]
+    assert "skipped a torn last line of 5 bytes" in caplog.text
+    file.write_text('{"step": 0}\n{"ste\n{"step": 2}\n')
+    with pytest.raises(RunDirError, match=r"m\.jsonl:2: not a line of JSON"):
+        list(each_of_jsonl(file))
 
 
 def test_a_torn_last_line_is_cut_off_before_writing_goes_on(tmp_path: Path) -> None:
