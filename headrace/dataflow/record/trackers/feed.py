@@ -69,10 +69,8 @@ class Feed:
 
     def failure(self) -> str | None:
         """Why the process ended by itself, or had to be; None: it goes on, or ended well."""
-        if self._is_going():
-            return None
-        code = self._child.wait()
-        return None if code == 0 else self._last_words() or f"its process ended with {code}"
+        code = self._child.poll()
+        return None if code in (None, 0) else self._last_words() or f"its process ended with {code}"
 
     def finish(self) -> None:
         """No further point comes; the process ends once the tracker has what it was handed."""
@@ -80,7 +78,8 @@ class Feed:
 
     def ended(self, within_s: float) -> bool:
         """Waits so long for the process to end."""
-        self._threads[1].join(within_s)
+        with suppress(subprocess.TimeoutExpired):
+            self._child.wait(within_s)
         return not self._is_going()
 
     def close(self, *, within_s: float) -> None:
@@ -90,6 +89,7 @@ class Feed:
                 output.write("it had not finished in its time after the run, and was ended\n")
             with suppress(ProcessLookupError):
                 os.killpg(self._child.pid, signal.SIGKILL)
+            self._child.wait()
         self._drain()
         for thread in self._threads:
             thread.join()
@@ -110,7 +110,7 @@ class Feed:
                 self._taken += len(taken)
 
     def _is_going(self) -> bool:
-        return self._threads[1].is_alive()
+        return self._child.poll() is None
 
     def _drain(self) -> None:
         """Leaves nothing but the end in the queue."""

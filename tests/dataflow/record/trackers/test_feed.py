@@ -20,6 +20,12 @@ os.write(1, b"..")
 sys.exit("no key for you")
 """
 HANGS = "import time; time.sleep(600)"
+CLOSES_ITS_OUTPUT = """
+import os, sys, time
+os.close(1)
+print("closed", file=sys.stderr, flush=True)
+time.sleep(600)
+"""
 STARTS_ANOTHER = """
 import subprocess, sys
 
@@ -64,6 +70,15 @@ def test_a_tracker_that_dies_is_known_with_its_last_words_and_the_points_it_miss
         feed.offer(point(step))
     closed(feed)
     assert (feed.failure(), feed.missed) == ("no key for you", 3)
+
+
+def test_a_tracker_that_closes_its_output_and_lives_is_not_waited_for(tmp_path: Path) -> None:
+    feed = scripted(CLOSES_ITS_OUTPUT, log := tmp_path / "tracker.log")
+    while "closed" not in log.read_text():
+        assert not feed.ended(0.05)
+    assert feed.failure() is None
+    closed(feed, within_s=0.1)
+    assert feed.failure() == "it had not finished in its time after the run, and was ended"
 
 
 def test_what_a_tracker_starts_has_neither_of_its_pipes(
