@@ -64,7 +64,7 @@ def _replicas(standings: list[Mapping[str, Any]], now: float) -> Table:
             f"data {shares['idle_wait_data']:.0%}, weights {shares['idle_wait_weights']:.0%}"
             if shares
             else "",
-            Text(each["error"]),
+            _said(each["error"]),
         )
     return table
 
@@ -75,11 +75,16 @@ def _waits(replicas: list[Mapping[str, Any]]) -> Table:
     for each in replicas:
         if each["doing"]:
             still = f"{each['still_s']:.0f} s without movement" if each["still_s"] >= STILL_S else ""
-            table.add_row(each["replica"], Text(each["doing"]), still, "")
+            table.add_row(each["replica"], _said(each["doing"]), still, "")
         for wait in each["waits"]:
             limits = f"{wait['since_s']:.0f} s", f"in {wait['left_s']:.0f} s"
-            table.add_row(each["replica"], Text(f"waits: {wait['why']}"), *limits)
+            table.add_row(each["replica"], _said(f"waits: {wait['why']}"), *limits)
     return table
+
+
+def _said(text: str) -> Text:
+    """As a replica said it, which a model's answer may have part in: no markup, nothing for the terminal."""
+    return Text("".join(each if each.isprintable() or each == "\n" else "\ufffd" for each in text))
 
 
 def _tables(tables: Mapping[str, Mapping[str, Any]]) -> Table:

@@ -43,11 +43,13 @@ def test_every_replica_is_shown_with_what_it_is_at_and_how_long_it_may_wait() ->
 
 def test_what_replicas_say_is_shown_as_they_say_it_whatever_brackets_it_has() -> None:
     waits = [{"why": "rows of [/prompts]", "since_s": 4.0, "left_s": 296.0}]
-    replicas = [standing("answers/0", doing="read [/data/x]", error="KeyError: [red][/no/such]", waits=waits)]
+    replicas = [
+        standing("answers/0", doing="read [/data/x]", error="\x1b[2JKeyError: [red][/no/such]", waits=waits)
+    ]
     console = Console(width=200)
     with console.capture() as capture:
         console.print(render({**FOUND, "replicas": replicas}, now=100.0))
     lines = [" ".join(line.split()) for line in capture.get().splitlines()]
-    assert "answers/0 ready 10 s 7 0 KeyError: [red][/no/such]" in lines
+    assert "answers/0 ready 10 s 7 0 \ufffd[2JKeyError: [red][/no/such]" in lines
     assert "answers/0 read [/data/x]" in lines
     assert "answers/0 waits: rows of [/prompts] 4 s in 296 s" in lines
