@@ -94,7 +94,7 @@ class Chronicle:
         called again, nothing else having been done meanwhile; JournalError where it cannot be kept."""
         if self._journal.has_group():
             if self._journal.fsync == "always":
-                hub.custody.sync()
+                _sync(hub)
             self._journal.commit()
         most = max(self._state_every_bytes, 2 * self._journal.state_bytes)
         if self._owes_state or self._journal.log_bytes > most:
@@ -104,7 +104,7 @@ class Chronicle:
     def condense(self, hub: Hub) -> None:
         """Puts a snapshot in the place of the log."""
         if self._journal.fsync != "never":
-            hub.custody.sync()
+            _sync(hub)
         roots = {name: getattr(hub, name) for name in _ROOTS}
         self._journal.replace(graph.dump(roots))
         self._owes_state = False
@@ -141,6 +141,18 @@ class Chronicle:
 
 
 _ROOTS = ("tables", "policies", "sessions", "units", "lease_ids", "paused", "paused_s", "now")
+
+
+def _sync(hub: Hub) -> None:
+    """Raises JournalError at the first failure: a disk tells once of what it lost, and another try would seem
+    to go well."""
+    try:
+        hub.custody.sync()
+    except OSError as error:
+        raise JournalError(
+            f"the queue's cells cannot be synced: {error}; nothing that was not acknowledged is kept. Look "
+            "to the disk, and start the controller again"
+        ) from error
 
 
 def replay(past: Past, hub: Hub) -> int:
