@@ -236,3 +236,4 @@ async def test_a_unit_removes_no_cells_of_rows_whose_end_found_no_room_on_the_co
         reader = await stack.enter_async_context(await Client.connect(again.address, holder="reader"))
         lease = await reader.lease("write", 1, timeout_s=60)
         assert [cell.tolist() for cell in lease.rows["prompt"]] == [[7]]
+        await driver.close()
