@@ -15,6 +15,7 @@ from headrace.dataflow.record.board import Board, Standing
 from headrace.dataflow.running.asks import Asker, Refusal
 from headrace.dataflow.running.autoscaling import Autoscaling, Look
 from headrace.services.base import Report
+from headrace.services.errors import describe
 from headrace.services.lifecycle import State
 from headrace.services.options.placed import AutoscaleOptions
 from headrace.transferqueue import Client, QueueError
@@ -97,6 +98,8 @@ async def _scaling(
                 await scale(name, decision.replicas, Asker(who=WHO, why=decision.why))
             except Refusal as refusal:
                 report.event("not_scaled", node=name, replicas=decision.replicas, reason=str(refusal))
+            except Exception as error:
+                report.event("not_scaled", node=name, replicas=decision.replicas, reason=describe(error))
             each.changed(time.monotonic())
 
 
