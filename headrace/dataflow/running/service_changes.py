@@ -139,10 +139,9 @@ class ServiceChanges:
                 ) from None
             await self._ready(old)
             if not self._supervisor.settled(name):
-                standing = self._board.standing(name)
-                error = "" if standing is None else standing.error
                 raise Refusal(
-                    f"{name} did not come up in {ranks} ranks, and goes on in those it had: {error}"
+                    f"{name} did not come up in {ranks} ranks, and goes on in those it had: "
+                    f"{self._error(name)}"
                 )
             self._told[node] = new
             self._current.spec = spec
@@ -260,6 +259,11 @@ class ServiceChanges:
             return running
         raise Refusal(f"{node} has no replica left that runs: no unfinished policy needs it")
 
+    def _error(self, replica: str) -> str:
+        """The last that it failed with."""
+        standing = self._board.standing(replica)
+        return "" if standing is None else standing.error
+
     async def _drain(self, replica: str, reason: str) -> None:
         standing = self._board.standing(replica)
         ready = standing is not None and standing.state is State.READY
@@ -281,8 +285,7 @@ class ServiceChanges:
         finally:
             for wait in waits:
                 wait.cancel()
-        standing = self._board.standing(name)
-        error = "" if standing is None else standing.error
+        error = self._error(name)
         what = "has ended before it was ready" if over.done() else f"is not ready after {limit_s:g} s"
         raise Refusal(f"{name} {what}{': ' * bool(error)}{error}; its log: {assignment.log_file}")
 
